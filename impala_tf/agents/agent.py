@@ -1,5 +1,6 @@
 """The agent: from observations to a policy, a baseline and memory."""
 
+import functools
 from typing import Any, Dict, NamedTuple, Optional, Sequence, Tuple, Union
 
 import dm_env
@@ -72,8 +73,10 @@ class Agent(tf.Module):
     super().__init__(name='agent')
     self.distribution = distribution
     self._torso_name = config.torso
-    self._torso = networks.make_torso(
-        config.torso, config.hidden_size, precision, config.torso_gain)
+    self._make_torso = functools.partial(
+        networks.make_torso, hidden_size=config.hidden_size,
+        precision=precision, gain=config.torso_gain)
+    self._torso: Any = None  # See `_make_encoders`.
     self._instruction_length = config.instruction_length
     self._hidden_size = config.hidden_size
     self._normalises = config.normalise_observations
@@ -141,12 +144,6 @@ class Agent(tf.Module):
     Raises ConfigError if the torso cannot take such observations, or they are
     images and would have to be normalised.
     """
-    if (self._torso_name in torsos.FOR_IMAGES
-        and len(observation_spec.shape) != 3):
-      raise config_lib.ConfigError(
-          f"AgentConfig.torso = '{self._torso_name}' needs images [H, W, C], "
-          f'but observations are {list(observation_spec.shape)}; use '
-          "AgentConfig.torso = 'mlp'")
     self.has_action_mask = has_action_mask
     self._make_encoders(observation_spec, num_features)
     zeros = tf.zeros([1, 1])
@@ -164,6 +161,10 @@ class Agent(tf.Module):
   def _make_encoders(self, observation_spec: dm_env.specs.Array,
                      num_features: int) -> None:
     """Makes the parts that depend on the observations; see `build`."""
+    if self._torso is None:
+      self._torso_name = torsos.fitting(
+          self._torso_name, observation_spec.shape)
+      self._torso = self._make_torso(self._torso_name)
     self.num_features = num_features
     if num_features:
       self._feature_encoder = layers.Linear(self._hidden_size, tf.nn.relu)

@@ -106,12 +106,13 @@ class DeepTorso(tf.Module):
 
 
 def _convolutions(sizes: Sequence[Tuple[int, int, int]], hidden_size: int,
-                  **options: Any) -> SequentialTorso:
+                  padding: str = 'VALID', **options: Any) -> SequentialTorso:
   """Makes convolutions of channels, size and stride, and a dense layer."""
   first, *others = sizes
   return SequentialTorso(
-      layers.PixelConv2D(*first, tf.nn.relu, **options),
-      *(layers.Conv2D(*other, tf.nn.relu, **options) for other in others),
+      layers.PixelConv2D(*first, tf.nn.relu, padding=padding, **options),
+      *(layers.Conv2D(*other, tf.nn.relu, padding=padding, **options)
+        for other in others),
       layers.flatten,
       layers.Linear(hidden_size, tf.nn.relu, **options))
 
@@ -140,6 +141,9 @@ TORSOS: Dict[str, Callable[..., tf.Module]] = {
         _convolutions, ((32, 8, 4), (64, 4, 2), (64, 3, 1))),
     'deep': DeepTorso,
     'linear_convolutions': _linear_convolutions,
+    # Worlds of a few cells, in which strides would lose the neighbours.
+    'grid': functools.partial(
+        _convolutions, ((16, 3, 1), (32, 3, 1)), padding='SAME'),
     'mlp': functools.partial(MLPTorso, 2),
     # A3C's for states, with 200 units (Mnih et al. 2016, section 9).
     'dense': functools.partial(MLPTorso, 1),

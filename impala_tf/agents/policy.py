@@ -9,6 +9,7 @@ from impala_tf import config as config_lib
 from impala_tf import types
 from impala_tf.agents import acting
 from impala_tf.agents import saved
+from impala_tf.envs import environment
 from impala_tf.envs import spaces
 from impala_tf.envs import word_ids
 from impala_tf.storage import checkpoint as checkpoint_lib
@@ -26,9 +27,20 @@ class TrainedPolicy:
                observation_space: Any = None):
     """Begins before the first observation; see `load_policy`."""
     self.loaded = loaded
-    self._convert: Optional[spaces.Converter] = None
-    if observation_space is not None:
+    self._must_convert = observation_space is not None
+    self._action_box: Optional[environment.ActionBox] = None
+    try:
       self._convert = _make_converter(observation_space, loaded)
+      if 'actions' in loaded.interface:
+        low, high, dtype = loaded.interface['actions']
+        self._action_box = environment.ActionBox(
+            np.array(low, dtype), np.array(high, dtype))
+    except config_lib.UserError:
+      raise
+    except (AttributeError, TypeError, ValueError) as error:
+      raise config_lib.UserError(
+          f"the agent's description is damaged ({error}); training that is "
+          'resumed writes it again') from error
     self._deterministic = deterministic
     self._seed = seed
     self._policy: Optional[acting.Policy] = None
@@ -45,36 +57,44 @@ class TrainedPolicy:
     is one environment or a batch of E; later calls must be alike.
 
     Args:
-      observation: as the agent was trained on, of `loaded.observation_spec`, or
-        a batch with leading [E]. Where `load_policy` was given a space, one
-        observation of that space, or a list of them.
+      observation: what a Gymnasium environment gave in training, or a list or
+        array of E such observations. Or what became of it there, of
+        `loaded.observation_spec`, or a batch with leading [E].
       reward: reward of the last action, a number or [E], not clipped. Agents
         with an LSTM read it, and need it at all steps but the first of an
         episode; others ignore it.
       instruction: for agents that read instructions what is to be done, a text
         or E of them; others take none.
       features: for agents that read numbers beside an image these, [F] or
-        [E, F]; none where `load_policy` was given a space, which brings them
-        along.
+        [E, F]; none where the environment's observation brings them along.
       action_mask: for agents that were trained with masks, which actions are
         legal, as the environment's `info['action_mask']` has it; for a batch a
-        sequence of E masks.
+        sequence of E masks. None where the observation brings it along.
 
     Returns:
       What `step` of a Gymnasium environment takes: an int for one discrete
       action, else a NumPy array; with leading [E] for a batch. Discrete actions
       count from 0: add `action_space.start` where it is not 0. Continuous
-      actions are not clipped to the bounds of the environment.
+      actions are within the environment's bounds, but for agents from before
+      actions were scaled to these, which act in its units and are not clipped.
 
     Raises:
       UserError: an argument does not fit, in one line.
     """
-    if self._convert is not None:
-      if features is not None:
-        raise config_lib.UserError(
-            'observations of observation_space bring their features along; '
-            'leave features out')
-      observation, features = _converted(self._convert, observation)
+    if self._must_convert and features is not None:
+      raise config_lib.UserError(
+          'observations of observation_space bring their features along; '
+          'leave features out')
+    if self._convert is not None and features is None:
+      try:
+        observation, features, mask = _converted(self._convert, observation)
+        action_mask = mask if action_mask is None else action_mask
+      except spaces.SpaceError as error:
+        # An array may be what became of an observation.
+        if self._must_convert or not isinstance(observation, np.ndarray):
+          raise config_lib.UserError(
+              'observation must be one of observation_space, or a list of '
+              f'them, but {error}') from error
     batch, is_single = self._batched(observation)
     self._begin(len(batch), is_single)
     assert self._policy is not None  # `_begin` has made it.
@@ -87,6 +107,8 @@ class TrainedPolicy:
         features=self._features(features),
         action_mask=self._masks(action_mask))).action
     self._is_first[:] = False
+    if self._action_box is not None:
+      action = self._action_box.fit(action)
     if not is_single:
       return action
     return int(action[0]) if action[0].ndim == 0 else action[0]
@@ -115,14 +137,13 @@ class TrainedPolicy:
   def _batched(self, observation: Any) -> Tuple[np.ndarray, bool]:
     """Returns observations [E, ...], and whether a single one was given."""
     spec = self.loaded.observation_spec
-    array = given = np.asarray(observation)
-    # Simulators' float64 is float32 in training, too.
-    if array.dtype.kind == spec.dtype.kind == 'f':
-      array = array.astype(spec.dtype, copy=False)
-    is_single = array.shape == spec.shape
-    if array.dtype != spec.dtype or not (
-        is_single or (array.shape[1:] == spec.shape and array.ndim and
-                      len(array))):
+    given = np.asarray(observation)
+    # Numbers of another width are converted in training, too.
+    array = spaces.cast(given, spec.dtype)
+    is_single = given.shape == spec.shape
+    if array is None or not (
+        is_single or (given.shape[1:] == spec.shape and given.ndim and
+                      len(given))):
       wanted = f'{spec.dtype} {list(spec.shape)}'
       raise config_lib.UserError(
           f'the agent was trained on observations {wanted}, or a batch of them '
@@ -216,10 +237,18 @@ class TrainedPolicy:
       raise config_lib.UserError(f'action_mask {error}') from error
 
 
-def _make_converter(space: Any, loaded: saved.LoadedAgent) -> spaces.Converter:
-  """Makes the converter of a space; raises UserError if it does not fit."""
+def _make_converter(space: Any, loaded: saved.LoadedAgent
+                    ) -> Optional[spaces.Converter]:
+  """Makes the converter of a space, or of that of training, if it is known.
+
+  Raises UserError if the space does not fit.
+  """
+  description = loaded.interface.get('observations', ())
+  if space is None:
+    return (spaces.Converter.from_description(description) if description
+            else None)
   try:
-    converter = spaces.Converter(space)
+    converter = spaces.Converter(space, *description[1:])
   except spaces.SpaceError as error:
     raise config_lib.UserError(f'observation_space has {error}') from error
   spec, wanted = converter.observation_spec, loaded.observation_spec
@@ -234,24 +263,23 @@ def _make_converter(space: Any, loaded: saved.LoadedAgent) -> spaces.Converter:
 
 
 def _converted(convert: spaces.Converter, observation: Any
-               ) -> Tuple[Any, Any]:
-  """Converts one observation of the space, or a list of them."""
-  is_list = isinstance(observation, list)
+               ) -> Tuple[Any, Any, Any]:
+  """Converts one observation of the space, or several in a list or array.
+
+  Returns the agent's observation, features or None, and mask or None.
+  """
   try:
-    for one in observation if is_list else [observation]:
-      convert.check(one)
-  except spaces.SpaceError as error:
-    raise config_lib.UserError(
-        'observation must be one of observation_space, or a list of them, '
-        f'but {error}') from error
-  if not is_list:
-    return convert(observation)
-  if not observation:
-    raise config_lib.UserError(
-        'observation is an empty list; give one for each environment')
-  observations, features = zip(*map(convert, observation))
-  return (np.stack(observations),
-          np.stack(features) if convert.num_features else ())
+    one = convert(observation)
+    return (one.observation, one.features if convert.num_features else None,
+            one.action_mask)
+  except spaces.SpaceError:
+    if not isinstance(observation, (list, np.ndarray)) or not len(observation):
+      raise
+  many = [convert(one) for one in observation]
+  return (np.stack([one.observation for one in many]),
+          np.stack([one.features for one in many])
+          if convert.num_features else None,
+          [one.action_mask for one in many] if convert.has_mask else None)
 
 
 def _describe(array: np.ndarray) -> str:
@@ -271,8 +299,8 @@ def load_policy(path: str, checkpoint: checkpoint_lib.Which = 'newest',
       ones, instead of sampling as in training.
     seed: seed with which actions are sampled.
     observation_space: Gymnasium's space of the observations that `act` will be
-      given, which it then converts as training did; None where they are of
-      `loaded.observation_spec` already.
+      given, which it converts as training did; None for the one of training,
+      which is kept with the agent.
 
   Raises:
     CheckpointError: there is no such checkpoint, in one line.

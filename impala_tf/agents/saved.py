@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import types
 from typing import Any, Dict, Mapping, NamedTuple
 
 import dm_env
@@ -19,17 +20,20 @@ from impala_tf.storage import files
 from impala_tf.storage import shipped
 
 _AGENT_FILE = 'agent.json'
+_NO_INTERFACE: Mapping[str, Any] = types.MappingProxyType({})
 _KINDS = {agent.kind: agent for agent in (
     agent_lib.Agent, q_agent.QAgent, separate_agent.SeparateAgent)}
 
 
 def describe_agent(run_dir: str, agent: agent_lib.Agent,
                    observation_spec: dm_env.specs.Array,
-                   config: config_lib.AgentConfig) -> None:
+                   config: config_lib.AgentConfig,
+                   interface: Mapping[str, Any] = _NO_INTERFACE) -> None:
   """Writes the facts that `load_agent` needs beside the parameters.
 
-  Call it before the run's checkpoints are restored. Raises
-  `checkpoint.CheckpointError` if they are of another agent.
+  `interface` is that of the environment. Call it before the run's checkpoints
+  are restored. Raises `checkpoint.CheckpointError` if they are of another
+  agent.
   """
   directory = os.path.join(run_dir, checkpoint.DIRECTORY)
   files.make_directory(directory)
@@ -43,6 +47,7 @@ def describe_agent(run_dir: str, agent: agent_lib.Agent,
       'config': dataclasses.asdict(config),
       'num_tasks': agent.num_tasks,
       'kind': agent.kind,
+      'interface': dict(interface),
   }
   text = json.dumps(description, indent=2) + '\n'
   _refuse_another(run_dir, json.loads(text))
@@ -74,7 +79,7 @@ def _refuse_another(run_dir: str, description: Dict[str, Any]) -> None:
   new = {**description, **description['config']}
   changes = [f'{name} {old.get(name)!r} and not {value!r}'
              for name, value in new.items()
-             if name != 'config' and value != old.get(name)]
+             if name not in ('config', 'interface') and value != old.get(name)]
   if changes:
     raise checkpoint.CheckpointError(
         f'{directory} holds checkpoints of an agent with '
@@ -106,6 +111,8 @@ class LoadedAgent(NamedTuple):
   checkpoint: str  # Name of the one that was read, like 'ckpt-1200'.
   observation_spec: dm_env.specs.Array  # Of one environment.
   config: config_lib.AgentConfig
+  # `BatchedEnvironment.interface`; empty in runs from before it was kept.
+  interface: Mapping[str, Any] = _NO_INTERFACE
 
 
 def load_agent(run_dir: str,
@@ -156,7 +163,8 @@ def load_agent(run_dir: str,
     raise checkpoint.CheckpointError(
         f'{run_dir} holds no checkpoint yet; train first')
   return LoadedAgent(agent, int(learner.num_frames),
-                     os.path.basename(restored), spec, config)
+                     os.path.basename(restored), spec, config,
+                     description.get('interface', {}))
 
 
 def export_agent(loaded: LoadedAgent, directory: str) -> None:
@@ -166,7 +174,7 @@ def export_agent(loaded: LoadedAgent, directory: str) -> None:
   `directory` has no checkpoints yet.
   """
   describe_agent(directory, loaded.agent, loaded.observation_spec,
-                 loaded.config)
+                 loaded.config, loaded.interface)
   learner = tf.Module()
   learner.num_frames = tf.Variable(loaded.num_frames, dtype=tf.int64)
   number = int(loaded.checkpoint.rpartition('-')[2])

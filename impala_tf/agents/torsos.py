@@ -3,9 +3,10 @@
 Importing it imports no TensorFlow, so that launchers can look a name up.
 """
 
-from typing import Any, Callable, Dict
+from typing import Any, Callable, Dict, Sequence
 
 from impala_tf import config as config_lib
+from impala_tf.config import agent as agent_config
 from impala_tf.runtime import user_modules
 
 # Makes a torso of `AgentConfig.hidden_size` and a precision, 'float32' or
@@ -14,8 +15,11 @@ from impala_tf.runtime import user_modules
 MakeTorso = Callable[[int, str], Any]
 
 # Their classes are in `networks`.
-FOR_IMAGES = ('shallow', 'nature', 'deep', 'linear_convolutions')
-BUILT_IN = (*FOR_IMAGES, 'mlp', 'dense')
+BUILT_IN = (*agent_config.IMAGE_TORSOS, 'mlp', 'dense')
+AUTO = 'auto'
+# Pixels of height and width that strided convolutions need at least.
+MIN_PIXELS = {'shallow': 20, 'linear_convolutions': 20, 'nature': 36}
+_AUTO_SHALLOW_PIXELS = 36
 OWN: Dict[str, MakeTorso] = {}
 
 
@@ -25,7 +29,7 @@ def register(name: str) -> Callable[[MakeTorso], MakeTorso]:
   It decorates a class or another `MakeTorso`. `name` is the new value of
   `AgentConfig.torso`; raises ConfigError if it is taken.
   """
-  if name in BUILT_IN or name in OWN:
+  if name in (*BUILT_IN, AUTO) or name in OWN:
     raise config_lib.ConfigError(
         f'there is a torso {name!r} already; choose another name')
 
@@ -39,6 +43,31 @@ def register(name: str) -> Callable[[MakeTorso], MakeTorso]:
 
 def check(name: str) -> None:
   """Raises ConfigError for an unknown torso; imports no TensorFlow."""
-  if name not in BUILT_IN and name not in OWN:
+  if name not in (*BUILT_IN, AUTO) and name not in OWN:
     raise user_modules.unknown_name(
-        'AgentConfig.torso', name, (*BUILT_IN, *OWN))
+        'AgentConfig.torso', name, (*BUILT_IN, AUTO, *OWN))
+
+
+def fitting(name: str, shape: Sequence[int]) -> str:
+  """Returns a torso for observations of a shape; 'auto' chooses it.
+
+  Raises ConfigError if the named one cannot take them.
+  """
+  if name == AUTO:
+    if len(shape) != 3:
+      return 'mlp'
+    return 'shallow' if min(shape[:2]) >= _AUTO_SHALLOW_PIXELS else 'grid'
+  if name not in agent_config.IMAGE_TORSOS:
+    return name
+  wanted, remedy = 'images [H, W, C]', "use AgentConfig.torso = 'mlp'"
+  least = MIN_PIXELS.get(name, 1)
+  fits = len(shape) == 3
+  if fits and min(shape[:2]) < least:
+    fits = False
+    wanted += f' of at least {least} x {least} pixels, channels last'
+    remedy += " or 'grid'"
+  if not fits:
+    raise config_lib.ConfigError(
+        f"AgentConfig.torso = '{name}' needs {wanted}, but observations are "
+        f"{list(shape)}; {remedy}, or 'auto', which chooses")
+  return name

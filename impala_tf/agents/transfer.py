@@ -1,7 +1,7 @@
 """Transfer of a trained agent's parameters to a new agent."""
 
 import dataclasses
-from typing import List
+from typing import Any, List, Mapping
 
 import dm_env
 import tensorflow as tf
@@ -15,20 +15,24 @@ _FRESH = 'starts fresh'
 
 
 def check(source: saved.LoadedAgent, observation_spec: dm_env.specs.Array,
-          num_features: int, config: config_lib.AgentConfig) -> None:
+          num_features: int, config: config_lib.AgentConfig,
+          interface: Mapping[str, Any]) -> None:
   """Raises UserError for an agent of another network or other observations.
 
-  `source` is the trained agent; the other arguments are the new agent's.
+  `source` is the trained agent; the other arguments are the new agent's and its
+  environment's.
   """
-  def describe(spec, features, network):
+  def describe(spec, features, network, interface):
     return {'observations': f'{spec.dtype} {list(spec.shape)}',
             'features': features,
+            # Whether actions are in units of their bounds.
+            'EnvironmentConfig.converted': 'actions' in interface,
             **{f'AgentConfig.{name}': repr(value)
                for name, value in dataclasses.asdict(network).items()}}
 
-  old = describe(
-      source.observation_spec, source.agent.num_features, source.config)
-  new = describe(observation_spec, num_features, config)
+  old = describe(source.observation_spec, source.agent.num_features,
+                 source.config, source.interface)
+  new = describe(observation_spec, num_features, config, interface)
   changes = [f'{name} {old[name]}, and not {new[name]}'
              for name in old if old[name] != new[name]]
   if changes:

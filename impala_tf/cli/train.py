@@ -75,7 +75,9 @@ def main() -> int:
   why_public = program.why_public('train', args, args.port is not None)
   user_modules.load(args.modules)
   config_path = run_directory.config_path(args.config, args.run_dir)
-  config = gin_config.load(config_path or _DEFAULT_CONFIG, args.gin_binding)
+  config = run_directory.as_begun(
+      gin_config.load(config_path or _DEFAULT_CONFIG, args.gin_binding),
+      args.run_dir)
   for flag in ('profile', 'evaluate'):
     if getattr(args, flag) and config.experiment.in_process:
       raise config_lib.UserError(

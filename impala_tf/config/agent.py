@@ -4,14 +4,18 @@ import dataclasses
 
 from impala_tf.config import fields
 
+# They divide what they see by 255.
+IMAGE_TORSOS = ('shallow', 'nature', 'deep', 'linear_convolutions', 'grid')
+
 
 @dataclasses.dataclass(frozen=True)
 class AgentConfig(fields.Section):
   """The network (figure 3 of the paper).
 
   Attributes:
-    torso: 'shallow', 'nature' or 'deep' for images, 'mlp' for anything else,
-      or another of docs/networks_and_algorithms.md, or of a file of your own.
+    torso: 'shallow', 'nature' or 'deep' for images, 'grid' for small ones,
+      'mlp' for anything else, 'auto' for whichever fits what is observed; or
+      another of docs/networks_and_algorithms.md, or of a file of your own.
     use_lstm: put an LSTM between the torso and the heads.
     hidden_size: units of the torso's last layer (of each layer of 'mlp').
     lstm_size: units of the LSTM.
@@ -33,3 +37,8 @@ class AgentConfig(fields.Section):
   instruction_length: int = fields.option(
       0, at_least=0, unit='words', source='figure 3')
   normalise_observations: bool = fields.option(False)
+
+  @property
+  def sees_pictures(self) -> bool:
+    """Whether the torso takes pictures, whose numbers are those of bytes."""
+    return self.torso in (*IMAGE_TORSOS, 'auto')

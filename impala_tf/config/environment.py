@@ -28,7 +28,12 @@ class EnvironmentConfig(fields.Section):
     kwargs: arguments by name for the constructors of 'gym/<id>' environments,
       such as {'size': 7}: numbers, strings, True, False, None, and lists and
       dicts of these.
+    converted: whether bounded continuous actions are scaled to [-1, 1],
+      pictures to the range of bytes with their channels last, and masks found
+      wherever other libraries have them. False: all is taken in the
+      environment's own units, as in runs from before there was this option.
   """
   level: str = fields.option('atari/pong')
   # It can be compared, but a dict has no hash.
   kwargs: dict = dataclasses.field(default_factory=dict, hash=False)
+  converted: bool = fields.option(True)

@@ -1,6 +1,7 @@
 """The wiring, which makes parts from the config."""
 
 import functools
+import sys
 from typing import Tuple
 
 import numpy as np
@@ -18,6 +19,7 @@ from impala_tf.optimizers import hyperparameters as hyperparameters_lib
 from impala_tf.optimizers import rmsprop
 from impala_tf.replay import kinds as kinds_lib
 from impala_tf.replay import priorities
+from impala_tf.runtime import child
 from impala_tf.runtime import precision as precision_lib
 from impala_tf.runtime import sizing
 
@@ -41,11 +43,15 @@ def make_probe_environment(config: config_lib.Config
                            ) -> environment_lib.BatchedEnvironment:
   """Makes a single environment, so that a learner can read its specs.
 
-  Raises ConfigError if one agent could not play all levels.
+  Prints what the user should know of it. Raises ConfigError if one agent could
+  not play all levels.
   """
   multi_level.check_levels(
       config, multi_level.make_level(config, training=True))
-  return make_environment(config, 1, seed=0, training=True)
+  environment = make_environment(config, 1, seed=0, training=True)
+  for remark in environment.remarks:
+    print(f'{child.REMARK}{remark}', file=sys.stderr, flush=True)
+  return environment
 
 
 def make_actor_environment(config: config_lib.Config, seed: int,

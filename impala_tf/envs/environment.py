@@ -2,7 +2,9 @@
 
 import abc
 import contextlib
-from typing import Any, Iterator, NamedTuple, Sequence, Tuple, Type
+import dataclasses
+import functools
+from typing import Any, Dict, Iterator, List, NamedTuple, Sequence, Tuple, Type
 
 from absl import logging
 import dm_env
@@ -34,6 +36,40 @@ def continuous(minimum: np.ndarray, maximum: np.ndarray) -> specs.BoundedArray:
   """Makes the spec of actions that are vectors within two bounds, [D] each."""
   return specs.BoundedArray(
       np.shape(minimum), np.float32, minimum, maximum, name='action')
+
+
+@dataclasses.dataclass(frozen=True)
+class ActionBox:
+  """A box of continuous actions, and the unit in which an agent gives them.
+
+  Attributes:
+    low: [D], of the simulator's dtype; likewise `high`.
+    scaled: whether an agent's -1 and 1 stand for these bounds, in numbers that
+      have both. Else its unit is the simulator's.
+  """
+  low: np.ndarray
+  high: np.ndarray
+  scaled: bool = True
+
+  @property
+  def is_bounded(self) -> np.ndarray:
+    """Whether each number has both bounds, bool [D]."""
+    # Simulators also write the largest number for there being no bound.
+    return (self.high.astype(np.float64) - self.low
+            < np.finfo(np.float32).max)
+
+  @functools.cached_property
+  def _centre_and_half(self) -> Tuple[np.ndarray, np.ndarray]:
+    low = np.where(self.is_bounded, self.low, -1).astype(np.float64)
+    high = np.where(self.is_bounded, self.high, 1).astype(np.float64)
+    return (high + low) / 2, (high - low) / 2
+
+  def fit(self, actions: np.ndarray) -> np.ndarray:
+    """Converts an agent's actions [..., D] to the simulator's, in the box."""
+    if self.scaled:
+      centre, half = self._centre_and_half
+      actions = centre + half * actions
+    return np.clip(actions, self.low, self.high).astype(self.low.dtype)
 
 
 def multi_discrete(nvec: Sequence[int]) -> specs.BoundedArray:
@@ -94,6 +130,9 @@ class BatchedEnvironment(abc.ABC):
     action_mask: uint8 [E, P], 1 for each discrete action (for each value of
       each choice, in turn) that is legal now, else 0, likewise; () if all
       always are.
+    action_box: bounds of continuous actions; None for discrete ones.
+    remarks: what a user should know before the level is learned, in a line
+      each.
   """
 
   frames_per_sec = 60.
@@ -123,8 +162,12 @@ class BatchedEnvironment(abc.ABC):
     self._num_instructions_cut = 0
     self._action_spec = action_spec
     self._is_discrete = np.issubdtype(action_spec.dtype, np.integer)
+    self.action_box: Any = None
     if self._is_discrete:
       self._num_choices = num_choices(action_spec).astype(np.uint32)
+    else:
+      self.action_box = ActionBox(action_spec.minimum, action_spec.maximum)
+    self.remarks: List[str] = []
     self._observation_spec = observation_spec
 
   def action_spec(self) -> specs.BoundedArray:
@@ -145,6 +188,17 @@ class BatchedEnvironment(abc.ABC):
     return SideChannels(*(
         specs.Array(array.shape[1:], array.dtype) if isinstance(
             array, np.ndarray) else () for array in self.side_channels))
+
+  def interface(self) -> Dict[str, Any]:
+    """Describes what a policy converts outside of training, as data.
+
+    It has the bounds of actions that are scaled; subclasses add to it.
+    """
+    box = self.action_box
+    if box is None or not box.scaled:
+      return {}
+    return {'actions': [box.low.tolist(), box.high.tolist(),
+                        str(box.low.dtype)]}
 
   @property
   def num_instructions_cut(self) -> int:
@@ -214,7 +268,7 @@ class BatchedEnvironment(abc.ABC):
     """Plays one agent step in every environment, after `reset`.
 
     Actions are int32 [E] or [E, D], each within `action_spec()`; or float32 [E,
-    D], which are clipped to its bounds.
+    D], which `action_box` fits to its bounds.
 
     Returns:
       `step_type` uint8 [E], FIRST (0), MID (1) or LAST (2); `reward` float32
@@ -236,8 +290,8 @@ class BatchedEnvironment(abc.ABC):
           f'({type(actions).__name__})')
     if not self._are_valid(actions):
       raise ActionError(self._complaint(actions))
-    if not self._is_discrete:
-      actions = np.clip(actions, spec.minimum, spec.maximum)
+    if self.action_box is not None:
+      actions = self.action_box.fit(actions)
     return self._step(actions)
 
   def _are_valid(self, actions: np.ndarray) -> bool:

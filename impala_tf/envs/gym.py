@@ -5,8 +5,9 @@ import importlib
 import inspect
 import sys
 import traceback
-from typing import Any, Callable, List, Mapping, Optional, Sequence
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set
 
+from absl import logging
 from dm_env import specs
 import numpy as np
 
@@ -23,8 +24,8 @@ from impala_tf.storage import files
 # import the module of that. Arguments come from configs.
 _MADE_BY_NAME = 'GymV2'
 
-# Key of an `info` under which an environment reports its legal actions.
-_MASK = 'action_mask'
+# Wrappers whose statistics no checkpoint has.
+_NORMALISERS = ('NormalizeObservation', 'NormalizeReward')
 
 
 def check_module(level: str) -> None:
@@ -67,13 +68,13 @@ class GymEnvironment(serial.SerialEnvironment):
 
   `spaces` says what becomes of observations. Actions are `Discrete` or
   `MultiDiscrete` [D], counted from 0 whatever their `start` is, or a `Box` [D]
-  of floats, to whose bounds they are clipped.
+  of floats, to whose bounds they are fitted.
 
   Discrete actions are masked if the first reset's `info`, which the constructor
-  reads, has an 'action_mask'. Then all later resets and steps must have one:
-  nonzero for each action that is legal next, [A], or for each value of each
-  choice of `MultiDiscrete`, in one array or a tuple. Nothing else is read of an
-  `info`.
+  reads, has an 'action_mask', if the observation is a Dict with one, or if
+  there is a method `action_masks`. Then there must always be one: nonzero for
+  each action that is legal next, [A], or for each value of each choice of
+  `MultiDiscrete`, in one array or a tuple. Nothing else is read of an `info`.
 
   The environment's own time limit truncates. Termination wins if both fall on
   one step. Environment i is seeded with `seed + i`.
@@ -83,27 +84,39 @@ class GymEnvironment(serial.SerialEnvironment):
                level: Optional[str] = None,
                wrappers: Sequence[Callable[[Any], Any]] = (),
                instruction_length: int = 0,
-               kwargs: Optional[Mapping[str, Any]] = None):
+               kwargs: Optional[Mapping[str, Any]] = None,
+               converted: bool = True, pictures: bool = False):
     """Makes the environments of an id that Gymnasium has registered.
 
     For 'module:Name-v0' it imports the module first; see `check_module`.
     `level` is for messages, by default 'gym/<env_id>'. Wrappers of each
-    environment come innermost first. Raises ConfigError if it is not installed,
-    cannot be made or reset, or has unsupported spaces.
+    environment come innermost first. If not `converted`, masks are looked for
+    in the `info` alone; for `pictures` see `spaces.Converter`, too. Raises
+    ConfigError if it is not installed, cannot be made or reset, or has
+    unsupported spaces.
     """
     level = level or f'gym/{env_id}'
     self._envs = _make(level, env_id, num_envs, wrappers, kwargs or {})
     try:
       actions = self._envs[0].action_space
       action_spec = _action_spec(level, actions)
-      self._converter = _converter(level, self._envs)
+      is_discrete = np.issubdtype(action_spec.dtype, np.integer)
+      _check_alike(level, self._envs)
       # Whether actions are masked must be known before the first step.
       self._first_resets = {
           i: env.reset(seed=seed + i) for i, env in enumerate(self._envs)}
-      is_masked = any(_MASK in info for _, info in self._first_resets.values())
-      if is_masked and not np.issubdtype(action_spec.dtype, np.integer):
+      is_masked = any(
+          spaces.MASK in info for _, info in self._first_resets.values())
+      if is_masked and not is_discrete:
         raise _unsupported(level, 'a mask of actions', actions,
                            'one of Discrete or MultiDiscrete')
+      seeks_masks = converted and is_discrete and not is_masked
+      self._converter = _converter(
+          level, self._envs[0].observation_space, converted and pictures,
+          environment.num_choices(action_spec).sum() if seeks_masks else 0)
+      self._asks_for_masks = (
+          seeks_masks and not self._converter.has_mask
+          and self._envs[0].has_wrapper_attr('action_masks'))
     except Exception as error:  # Simulators raise anything.
       _close(self._envs)
       if isinstance(error, config_lib.ConfigError):
@@ -113,8 +126,18 @@ class GymEnvironment(serial.SerialEnvironment):
     super().__init__(
         level, num_envs, action_spec, self._converter.observation_spec,
         instruction_length=instruction_length,
-        num_features=self._converter.num_features, has_action_mask=is_masked)
+        num_features=self._converter.num_features,
+        has_action_mask=(
+            is_masked or self._converter.has_mask or self._asks_for_masks))
     self._num_values = np.atleast_1d(action_spec.maximum) + 1
+    if not is_discrete:
+      self.action_box = environment.ActionBox(actions.low, actions.high)
+    self._has_warned: Set[str] = set()
+    self.remarks += [
+        f'{level}: the statistics of its {name} are in no checkpoint, so that '
+        'evaluation is worse than training; leave the wrapper out, and set '
+        'AgentConfig.normalise_observations = True'
+        for name in _normalisers(self._envs[0])]
     metadata = self._envs[0].metadata or {}
     self.frames_per_sec = metadata.get('render_fps') or self.frames_per_sec
     # Only discrete actions have a `start`.
@@ -127,34 +150,91 @@ class GymEnvironment(serial.SerialEnvironment):
     return self._observe(i, observation, info)
 
   def _advance(self, i: int, action: np.ndarray) -> serial.Transition:
-    observation, reward, terminated, truncated, info = self._envs[i].step(
-        action + self._first_action)
+    if self._is_discrete:
+      action = action + self._first_action
+    try:
+      observation, reward, terminated, truncated, info = (
+          self._envs[i].step(action))
+    except ValueError as error:
+      if 'values to unpack (expected 5' not in str(error):  # Or in a wrapper.
+        raise
+      raise config_lib.UserError(
+          f'{self.level}: step of environment {i} must return 5 values '
+          '(observation, reward, terminated, truncated, info), but there are '
+          f'{error}') from error
     if not terminated:
       observation = self._observe(i, observation, info, is_last=truncated)
-    return serial.Transition(observation, reward, terminated, truncated)
+    return serial.Transition(
+        observation, self._reward(i, reward), terminated, truncated)
+
+  def _reward(self, i: int, given: Any) -> float:
+    """Converts a reward of environment i; UserError unless it is a number."""
+    reward = spaces.cast(np.asarray(given), np.float64)
+    if reward is None or reward.size != 1:
+      raise config_lib.UserError(
+          f'{self.level}: the reward of environment {i} must be one number, '
+          f'but is {given!r}')
+    self._warn_unless_finite('reward', i, reward)
+    return reward.item()
+
+  def _warn_unless_finite(self, what: str, i: int, numbers: np.ndarray) -> None:
+    # Unrolls with such numbers are refused later, where nobody knows whose.
+    if not np.isfinite(numbers).all():
+      self._warn_once(what, f'the {what} of environment {i} is not finite; it '
+                      'is not learned from')
+
+  def _warn_once(self, what: str, text: str) -> None:
+    if what not in self._has_warned:
+      self._has_warned.add(what)
+      logging.warning('%s: %s', self.level, text)
 
   def _observe(self, i: int, observation: Any, info: Mapping[str, Any],
                is_last: bool = False) -> np.ndarray:
     """Converts environment i's observation; keeps its features and its mask.
 
     No action follows the last, which needs no mask. Raises UserError for a bad
-    mask.
+    mask, or what is not of the space.
     """
-    observed = self._converter(observation)
+    try:
+      observed = self._converter(observation)
+    except spaces.SpaceError as error:
+      raise config_lib.UserError(
+          f'{self.level}: the observation of environment {i} {error}'
+      ) from error
+    if observed.observation.dtype != np.uint8:
+      self._warn_unless_finite('observation', i, observed.observation)
     if self._converter.num_features:
+      self._warn_unless_finite('observation', i, observed.features)
       self.features[i] = observed.features
     if len(self.action_mask) and not is_last:
-      try:
-        self.action_mask[i] = spaces.flat_mask(
-            info.get(_MASK), self._num_values)
-      except spaces.SpaceError as error:
-        raise config_lib.UserError(
-            f'{self.level}: the {_MASK} in the info of environment {i} {error}'
-        ) from error
+      mask = observed.action_mask
+      if self._asks_for_masks:
+        mask = self._envs[i].get_wrapper_attr('action_masks')()
+      elif not self._converter.has_mask:
+        mask = info.get(spaces.MASK)
+      self.action_mask[i] = self._flat_mask(i, mask)
     return observed.observation
 
+  def _flat_mask(self, i: int, mask: Any) -> Any:
+    what = f'the {spaces.MASK} of environment {i}'
+    try:
+      return spaces.flat_mask(mask, self._num_values)
+    except spaces.NothingLegal as error:
+      self._warn_once(
+          spaces.MASK, f'{what} {error}, so here all are allowed')
+      return 1
+    except spaces.SpaceError as error:
+      raise config_lib.UserError(f'{self.level}: {what} {error}') from error
+
   def render(self) -> np.ndarray:
-    return np.asarray(self._envs[0].render(), np.uint8)
+    picture = np.asarray(self._envs[0].render())
+    if picture.dtype.kind == 'f' and picture.max() <= 1:
+      picture = picture * 255
+    return picture.astype(np.uint8)
+
+  def interface(self) -> Dict[str, Any]:
+    return {**super().interface(),
+            'observations': self._converter.description()}
 
   def close(self) -> None:
     _close(self._envs)
@@ -219,8 +299,18 @@ def _render_mode(gymnasium: Any, env_id: str) -> Mapping[str, str]:
   return {'render_mode': 'rgb_array'} if is_taken and is_listed else {}
 
 
-def _converter(level: str, envs: Sequence[Any]) -> spaces.Converter:
-  """Makes the converter of all copies' observations; raises ConfigError."""
+def _normalisers(env: Any) -> List[str]:
+  """Lists wrappers of an environment that keep statistics to themselves."""
+  found = []
+  while env is not env.unwrapped:
+    names = [kind.__name__ for kind in type(env).__mro__]
+    found += [name for name in _NORMALISERS if name in names]
+    env = env.env
+  return found
+
+
+def _check_alike(level: str, envs: Sequence[Any]) -> None:
+  """Raises ConfigError unless all copies have the same spaces."""
   for what in 'observation_space', 'action_space':
     first, *others = (getattr(env, what) for env in envs)
     for i, other in enumerate(others, 1):
@@ -228,8 +318,12 @@ def _converter(level: str, envs: Sequence[Any]) -> spaces.Converter:
         raise config_lib.ConfigError(
             f'{level}: the {what} of copy 0 is {first}, but that of copy {i} '
             f'{other}; all copies must have the same')
+
+
+def _converter(level: str, *arguments: Any) -> spaces.Converter:
+  """Makes the converter of a level's observations; raises ConfigError."""
   try:
-    return spaces.Converter(envs[0].observation_space)
+    return spaces.Converter(*arguments)
   except spaces.SpaceError as error:
     raise config_lib.ConfigError(
         f'EnvironmentConfig.level: {level} has observations of {error}'
@@ -300,7 +394,10 @@ def _make_level(env_id: str, num_envs: int, seed: int,
   from impala_tf.envs import gym_cart_pole  # Lazily: it needs Gymnasium.
   if gym_cart_pole.is_cart_pole(env_id) and not kwargs:
     return gym_cart_pole.CartPoleEnvironment(env_id, num_envs, seed)
-  return GymEnvironment(env_id, num_envs, seed, kwargs=kwargs)
+  return GymEnvironment(
+      env_id, num_envs, seed, kwargs=kwargs,
+      converted=config.environment.converted,
+      pictures=config.agent.sees_pictures)
 
 
 DOMAIN = domain.Domain(

@@ -35,12 +35,13 @@ class MinigridEnvironment(gym.GymEnvironment):
   """
 
   def __init__(self, name: str, num_envs: int, seed: int,
-               domain: str = 'minigrid', instruction_length: int = 0):
+               domain: str = 'minigrid', instruction_length: int = 0,
+               **options: Any):
     """Makes the environments of a level of `domain`, 'minigrid' or 'babyai'.
 
     Names lack the package's 'MiniGrid-' or 'BabyAI-': 'DoorKey-5x5-v0' or
-    'GoToLocal-v0'. `instruction_length` 0 means no missions. Raises ConfigError
-    if there is no such level.
+    'GoToLocal-v0'. `instruction_length` 0 means no missions; `options` are
+    those of `GymEnvironment`. Raises ConfigError if there is no such level.
     """
     # Lazily: they are simulators. pygame would greet on standard output.
     os.environ.setdefault('PYGAME_HIDE_SUPPORT_PROMPT', '1')
@@ -64,7 +65,7 @@ class MinigridEnvironment(gym.GymEnvironment):
 
     super().__init__(f'{_PREFIXES[domain]}-{name}', num_envs, seed,
                      level=f'{domain}/{name}', wrappers=[wrap],
-                     instruction_length=instruction_length)
+                     instruction_length=instruction_length, **options)
 
   def _observe(self, i: int, observation: Any, info: Mapping[str, Any],
                is_last: bool = False) -> np.ndarray:
@@ -81,7 +82,9 @@ def _domain(domain: str) -> domain_lib.Domain:
   return domain_lib.Domain(
       forms=(f'{domain}/<id>',), check=check, has_instructions=True,
       make=lambda name, num_envs, seed, config, training: MinigridEnvironment(
-          name, num_envs, seed, domain, config.agent.instruction_length))
+          name, num_envs, seed, domain, config.agent.instruction_length,
+          converted=config.environment.converted,
+          pictures=config.agent.sees_pictures))
 
 
 MINIGRID = _domain('minigrid')

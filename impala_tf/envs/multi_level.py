@@ -190,6 +190,8 @@ class MultiLevelEnvironment(environment.BatchedEnvironment):
         first.frames_per_step, first.frame_stack, first.instruction_length,
         num_features=features.shape[0] if features else 0,
         has_action_mask=bool(side_channels.action_mask))
+    self.action_box = None  # Each level fits its own actions.
+    self.remarks = first.remarks
     self.level_index = level_index
     self._timestep = dm_env.TimeStep(
         step_type=np.zeros(num_envs, np.uint8),
@@ -215,6 +217,9 @@ class MultiLevelEnvironment(environment.BatchedEnvironment):
     for array, value in zip(self.side_channels, group.side_channels):
       if isinstance(array, np.ndarray):
         array[rows] = value
+
+  def interface(self) -> Dict[str, Any]:
+    return self._groups[0].interface()
 
   @property
   def num_instructions_cut(self) -> int:

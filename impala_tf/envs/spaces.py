@@ -18,10 +18,20 @@ sees, an image or a vector, and the numbers beside an image:
 
 An image is a Box [H, W, C] of bytes that convolutions can take. Vectors are
 float32, with parts in the order of the space. `gymnasium.spaces.flatten`
-decides what a part becomes.
+decides what a part becomes. Torsos of images divide by 255; for them pictures
+of other conventions become such images, see `Converter`.
 """
 
-from typing import Any, Iterator, List, NamedTuple, Sequence, Tuple
+from typing import (
+  Any,
+  Dict,
+  Iterator,
+  List,
+  NamedTuple,
+  Optional,
+  Sequence,
+  Tuple,
+)
 
 from dm_env import specs
 import numpy as np
@@ -29,104 +39,186 @@ import numpy as np
 # Height and width from which the shallow torso's convolutions have an output.
 MIN_IMAGE_SIZE = 20
 
+# Key under which other libraries have the legal actions, in `info`s, too.
+MASK = 'action_mask'
+
 # Its path in a nested space, and the space.
 _Part = Tuple[Tuple[Any, ...], Any]
 
 _FLAT = ('Box', 'Discrete', 'MultiDiscrete', 'MultiBinary')
+# Arguments by which a space that is no Box is made again.
+_ARGUMENTS = {'Discrete': ('n', 'start'), 'MultiDiscrete': ('nvec', 'start'),
+              'MultiBinary': ('n',)}
+# From here on a bound stands for there being none.
+_NO_BOUND = np.finfo(np.float32).max / 2
 
 
 class SpaceError(ValueError):
   """A space that cannot become an agent's input; the message says why."""
 
 
+class NothingLegal(SpaceError):
+  """A mask that allows no action."""
+
+
 class Observed(NamedTuple):
   """An observation of one environment as an agent takes it."""
   observation: np.ndarray  # As `Converter.observation_spec`.
   features: Any = ()  # float32 [F], if F is not 0.
+  action_mask: Any = None  # As the observation has it, if it has one.
+
+
+class _Image(NamedTuple):
+  """A Box that the torso sees, and what is done to it before.
+
+  Attributes:
+    spec: the shape and dtype that it gets.
+    is_first: whether its channels come first.
+    factor: number by which it is multiplied; None where it stays as it is.
+  """
+  path: Tuple[Any, ...]
+  space: Any
+  spec: specs.Array
+  is_first: bool = False
+  factor: Optional[float] = None
+
+  def __call__(self, observation: Any) -> np.ndarray:
+    array = _part(observation, self.path, self.space, self.spec.dtype)
+    if self.is_first:
+      array = np.moveaxis(array, 0, -1)
+    if self.factor is not None:
+      array = array * np.float32(self.factor)
+    return array.reshape(self.spec.shape)
 
 
 class Converter:
   """A function from observations of one space to `Observed`.
 
+  With `pictures`, any Box that can be one becomes an image whose numbers are
+  those of bytes: it is multiplied such that its larger bound, if it has one, is
+  255; channels that come first are moved; without channels it gets one.
+
   Attributes:
-    is_plain: whether the space is a Box, which only changes its type.
     observation_spec: spec of `Observed.observation`.
     num_features: F, numbers beside an image.
+    has_mask: whether the observation brings an action mask along.
   """
 
-  def __init__(self, space: Any):
+  def __init__(self, space: Any, pictures: bool = False, num_logits: int = 0):
     """Decides what each part of a `gymnasium.Space` becomes.
 
+    A Dict's 'action_mask' of `num_logits` numbers is a mask, and no input.
     Raises SpaceError for spaces without a fixed size (Sequence, Text, Graph and
     others), empty ones, and images of different sizes in one space.
     """
     from gymnasium import spaces  # Lazily: not every run needs it.
-    self._images: List[_Part] = []
+    self._arguments = space, pictures, int(num_logits)
+    parts = list(_parts(space))
+    others = [part for part in parts if part[0] != (MASK,)]
+    self.has_mask = bool(num_logits) and len(others) < len(parts) and (
+        spaces.flatdim(space[MASK]) == num_logits)
+    if self.has_mask:
+      parts = others
+    is_plain = len(parts) == 1 and _kind(parts[0][1]) == 'Box' and (
+        self.has_mask or _kind(space) == 'Box')
+    self._images: List[_Image] = []
     self._vectors: List[_Part] = []
-    self.is_plain = _kind(space) == 'Box'
-    for path, part in _parts(space):
-      is_seen = self.is_plain or _is_image(part)
-      (self._images if is_seen else self._vectors).append((path, part))
+    for path, part in parts:
+      image = _image(path, part, pictures, is_plain)
+      if image is None:
+        self._vectors.append((path, part))
+      else:
+        self._images.append(image)
     size = sum(spaces.flatdim(part) for _, part in self._vectors)
     self.num_features = size if self._images else 0
-    if self.is_plain:
-      dtype = np.uint8 if space.dtype == np.uint8 else np.float32
-      self.observation_spec = specs.Array(space.shape, dtype, 'observation')
-    elif self._images:
-      self.observation_spec = _joined_spec([part for _, part in self._images])
+    if self._images:
+      self.observation_spec = _joined_spec(
+          [image.spec for image in self._images])
     elif self._vectors:
       self.observation_spec = specs.Array((size,), np.float32, 'observation')
     else:
       raise SpaceError(f'{_kind(space)} with nothing in it')
 
   def __call__(self, observation: Any) -> Observed:
-    """Converts one observation of the space."""
-    dtype = self.observation_spec.dtype
-    if self.is_plain:
-      return Observed(np.asarray(observation, dtype))
-    if not self._images:
-      return Observed(self._vector(observation))
-    image = np.concatenate(
-        [_at(observation, path) for path, _ in self._images], axis=-1)
-    return Observed(
-        image, self._vector(observation) if self.num_features else ())
+    """Converts one observation; raises SpaceError if the space has none such.
 
-  def check(self, observation: Any) -> None:
-    """Raises SpaceError at the first part that does not fit the space.
-
-    As in training, a Box's bounds and number width are not checked: simulators
-    are careless with both.
+    Bounds of a Box are not checked, and numbers of another width are converted:
+    simulators are careless with both.
     """
-    for path, space in (*self._images, *self._vectors):
-      try:
-        value = _at(observation, path)
-        if _kind(space) == 'Box':
-          value = np.asarray(value)
-          fits = value.shape == space.shape and np.can_cast(
-              value.dtype, space.dtype, 'same_kind')
-        else:
-          fits = space.contains(value)
-      except (IndexError, KeyError, TypeError, ValueError):
-        fits = False  # It is built in another way.
-      if not fits:
-        raise SpaceError(f'has no {space}{_place(path)}')
+    if self._images:
+      image, *others = (image(observation) for image in self._images)
+      if others:
+        image = np.concatenate([image, *others], axis=-1)
+      observed = Observed(
+          image, self._vector(observation) if self.num_features else ())
+    else:
+      observed = Observed(self._vector(observation))
+    if not self.has_mask:
+      return observed
+    return observed._replace(action_mask=observation.get(MASK))
 
-  def converted_space(self) -> Any:
-    """Returns a Box; with features a Dict of 'observation' and 'features'."""
-    from gymnasium import spaces
-    spec = self.observation_spec
-    low, high = (0, 255) if spec.dtype == np.uint8 else (-np.inf, np.inf)
-    space = spaces.Box(low, high, spec.shape, spec.dtype.type)
-    if not self.num_features:
-      return space
-    return spaces.Dict(observation=space, features=spaces.Box(
-        -np.inf, np.inf, (self.num_features,), np.float32))
+  def description(self) -> List[Any]:
+    """Returns data from which `from_description` makes the same converter.
+
+    Of a Box's bounds it has only the lowest and the highest.
+    """
+    space, *others = self._arguments
+    return [_to_data(space), *others]
+
+  @classmethod
+  def from_description(cls, description: Sequence[Any]) -> 'Converter':
+    """Makes a converter again; raises ValueError for damaged data."""
+    try:
+      space, *others = description
+      return cls(_from_data(space), *others)
+    except (AttributeError, KeyError, TypeError, AssertionError) as error:
+      raise ValueError(error) from error
 
   def _vector(self, observation: Any) -> np.ndarray:
     from gymnasium import spaces
     return np.concatenate(
-        [spaces.flatten(space, _at(observation, path))
+        [spaces.flatten(space, _part(observation, path, space, space.dtype))
          for path, space in self._vectors]).astype(np.float32)
+
+
+def _to_data(space: Any) -> Dict[str, Any]:
+  """Describes a space that `Converter` takes, as data for `_from_data`."""
+  kind = _kind(space)
+  if kind == 'Dict':
+    return {kind: [[key, _to_data(part)] for key, part in space.spaces.items()]}
+  if kind == 'Tuple':
+    return {kind: [_to_data(part) for part in space.spaces]}
+  if kind == 'Box':
+    return {kind: [float(space.low.min()), float(space.high.max()),
+                   list(space.shape), str(space.dtype)]}
+  return {kind: {name: np.asarray(getattr(space, name)).tolist()
+                 for name in _ARGUMENTS[kind]}}
+
+
+def _from_data(description: Any) -> Any:
+  """Makes the space that `_to_data` has described."""
+  from gymnasium import spaces
+  (kind, content), = description.items()
+  if kind == 'Dict':
+    return spaces.Dict([(key, _from_data(part)) for key, part in content])
+  if kind == 'Tuple':
+    return spaces.Tuple([_from_data(part) for part in content])
+  if kind == 'Box':
+    low, high, shape, dtype = content
+    return spaces.Box(low, high, tuple(shape), np.dtype(dtype).type)
+  return getattr(spaces, kind)(
+      **{name: content[name] for name in _ARGUMENTS[kind]})
+
+
+def cast(given: np.ndarray, dtype: Any) -> Optional[np.ndarray]:
+  """Converts numbers; returns None for others, or if they would not fit."""
+  if given.dtype.kind not in 'biuf':
+    return None
+  with np.errstate(invalid='ignore'):
+    array = given.astype(dtype, copy=False)
+  if np.can_cast(given.dtype, dtype, 'same_kind') or (array == given).all():
+    return array
+  return None
 
 
 def flat_mask(mask: Any, num_values: Sequence[int]) -> np.ndarray:
@@ -147,7 +239,7 @@ def flat_mask(mask: Any, num_values: Sequence[int]) -> np.ndarray:
   if not has_legal.all():
     what = ('action' if has_legal.size == 1
             else f'value of choice {np.argmin(has_legal)}')
-    raise SpaceError(f'allows no {what}; each mask must allow at least one')
+    raise NothingLegal(f'allows no {what}; each mask must allow at least one')
   return flat.astype(np.uint8)
 
 
@@ -187,19 +279,66 @@ def _at(observation: Any, path: Tuple[Any, ...]) -> Any:
   return observation
 
 
-def _is_image(space: Any) -> bool:
-  return (_kind(space) == 'Box' and space.dtype == np.uint8
-          and len(space.shape) == 3
-          and min(space.shape[:2]) >= MIN_IMAGE_SIZE)
+def _part(observation: Any, path: Tuple[Any, ...], space: Any,
+          dtype: Any) -> np.ndarray:
+  """Returns a part of an observation as an array of a dtype; or SpaceError."""
+  seen, array = 'nothing', None
+  try:
+    given = np.asarray(_at(observation, path))
+    seen = f'{given.dtype} {list(given.shape)}'
+    array = cast(given, dtype)
+    if given.shape != space.shape or not (
+        _kind(space) == 'Box' or space.contains(array)):
+      array = None
+  except (IndexError, KeyError, TypeError, ValueError):
+    pass  # It is built in another way.
+  if array is not None:
+    return array
+  wanted = str(space)
+  if _kind(space) == 'Box':
+    wanted = f'Box {list(space.shape)} of {space.dtype}'
+  raise SpaceError(f'has no {wanted}{_place(path)}, but {seen}')
 
 
-def _joined_spec(images: Any) -> specs.Array:
+def _image(path: Tuple[Any, ...], space: Any, pictures: bool,
+           is_plain: bool) -> Optional[_Image]:
+  """Decides what the torso sees of a Box; None if that is no image."""
+  if _kind(space) != 'Box':
+    return None
+  shape = space.shape
+  is_byte = space.dtype == np.uint8
+  dtype = np.uint8 if is_byte else np.float32
+  is_first = False
+  if pictures and len(shape) == 3:
+    is_first = shape[0] < MIN_IMAGE_SIZE <= min(shape[1:])
+    shape = (*shape[1:], shape[0]) if is_first else shape
+  elif pictures and len(shape) == 2 and min(shape) >= MIN_IMAGE_SIZE:
+    shape = (*shape, 1)
+  is_large = len(shape) == 3 and min(shape[:2]) >= MIN_IMAGE_SIZE
+  if not is_plain and not (is_large and (is_byte or pictures)):
+    return None
+  factor = None
+  if pictures and len(shape) == 3:
+    bound = float(max(abs(space.low.min()), abs(space.high.max())))
+    factor = 255 / bound if 0 < bound < _NO_BOUND else 255.
+    if is_byte and bound == 255:
+      factor = None
+    else:
+      dtype = np.float32
+  return _Image(path, space, specs.Array(shape, dtype, 'observation'),
+                is_first, factor)
+
+
+def _joined_spec(images: Sequence[specs.Array]) -> specs.Array:
   """Makes the spec of images that are joined over their channels."""
   sizes = {image.shape[:2] for image in images}
   if len(sizes) > 1:
     raise SpaceError(
         f'images of the sizes {" and ".join(map(str, sorted(sizes)))}, which '
         'cannot be joined over their channels; a wrapper can make them equal')
+  if len(images) == 1:
+    return images[0]
   channels = sum(image.shape[2] for image in images)
-  return specs.Array((*images[0].shape[:2], channels), np.uint8, 'observation')
-
+  return specs.Array(
+      (*images[0].shape[:2], channels),
+      np.result_type(*(image.dtype for image in images)), 'observation')

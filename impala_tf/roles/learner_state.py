@@ -81,7 +81,8 @@ def restore(config: config_lib.Config, run_dir: str, log_dir: str,
   learner = state.learner
   if is_chief:
     saved_lib.describe_agent(run_dir, learner.agent,
-                             environment.observation_spec(), config.agent)
+                             environment.observation_spec(), config.agent,
+                             environment.interface())
   checkpointer = state.checkpointer(config, run_dir)
   restored = checkpointer.restore(tidy=is_chief)
   state.configured.take_changes(learner.hyperparameters)

@@ -79,7 +79,8 @@ def train(config: Union[config_lib.Config, str], run_dir: Optional[str] = None,
   """
   user_modules.refuse_while_importing('impala_tf.train')
   beginning.check_reverb()
-  config = _load(config, bindings or {}, in_process)
+  config = run_directory.as_begun(
+      _load(config, bindings or {}, in_process), run_dir)
   beginning.check_names(config)
   if config.learner.num_learners > 1:
     raise config_lib.ConfigError(

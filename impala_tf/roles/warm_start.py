@@ -37,10 +37,11 @@ def write_first_checkpoint(config: config_lib.Config, run_dir: str,
         config, environment, learner_group.alone().strategy)
   learner = state.learner
   transfer.check(source, environment.observation_spec(),
-                 learner.agent.num_features, config.agent)
+                 learner.agent.num_features, config.agent,
+                 environment.interface())
   lines = transfer.take_parameters(learner.agent, source.agent)
   saved.describe_agent(run_dir, learner.agent, environment.observation_spec(),
-                       config.agent)
+                       config.agent, environment.interface())
   state.configured.take_changes(learner.hyperparameters)
   state.checkpointer(config, run_dir).save(0)
   environment.close()

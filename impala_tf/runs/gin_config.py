@@ -32,6 +32,9 @@ _MODULES = ('__gin__.dynamic_registration', 'impala_tf.config',
             'impala_tf.sweeps')
 _PREFIXES = ('config', 'sweeps')
 
+# Runs from before there was this option go on as they began.
+_CONVERTED = 'config.EnvironmentConfig.converted'
+
 # Around what `dumps` writes, so that a file that has lost its end is noticed.
 _FIRST_LINE = '# All values of a run, down to a line that says so.\n'
 _LAST_LINE = '# These were all values.\n'
@@ -141,6 +144,8 @@ def _open_checked(path: str) -> io.StringIO:
     raise config_lib.ConfigError(
         f'{path} is cut off: it should end with {_LAST_LINE.strip()!r}; '
         f'{remedy}')
+  if text.startswith(_FIRST_LINE) and _CONVERTED not in text:
+    text += f'{_CONVERTED} = False\n'
   return _checked(text, path)
 
 

@@ -3,6 +3,7 @@
 import logging
 import math
 import os
+import pathlib
 import threading
 import time
 from typing import Optional
@@ -14,6 +15,7 @@ import rich.text
 from impala_tf.runs import level_metrics
 from impala_tf.runs import metrics
 from impala_tf.runs import run_directory
+from impala_tf.runtime import child
 from impala_tf.storage import files
 
 
@@ -104,6 +106,8 @@ class NewestRow:
     self._evaluations = metrics.RowReader(
         os.path.join(run_dir, run_directory.EVALUATION))
     self._evaluated: metrics.Row = {}
+    self._log_dir = run_directory.logs_path(run_dir)
+    self._has_remarked = False
     # Remote files may take long to answer, and a supervisor has more to do.
     self._is_remote = files.is_url(run_dir)
     self._reading: Optional[threading.Thread] = None
@@ -139,4 +143,17 @@ class NewestRow:
   def show(self, line: ProgressLine) -> None:
     row = self._read_meanwhile() if self._is_remote else self._read()
     if row:
+      self._show_remarks()
       line.show(row)
+
+  def _show_remarks(self) -> None:
+    """Prints what the learners' logs remark, before the first row alone."""
+    if self._has_remarked:
+      return
+    self._has_remarked = True
+    logs = pathlib.Path(self._log_dir).glob('learner*.log')
+    lines = [line for log in logs
+             for line in log.read_text(errors='replace').splitlines()
+             if line.startswith(child.REMARK)]
+    for line in dict.fromkeys(lines):  # A run that is resumed repeats them.
+      logging.warning('%s', line)

@@ -4,6 +4,7 @@ It may be a URL; see `files`.
 """
 
 import contextlib
+import dataclasses
 import datetime
 import fcntl
 import os
@@ -86,6 +87,19 @@ def check_writable(path: pathlib.Path, flag: str) -> None:
   if not os.access(nearest, os.W_OK | os.X_OK) or not nearest.is_dir():
     raise RunDirectoryError(f'{path} cannot be written ({nearest} does not '
                             f'allow it); choose another {flag}')
+
+
+def as_begun(config: config_lib.Config,
+             path: Optional[str]) -> config_lib.Config:
+  """Returns the config in the units in which the run at `path`, if any, began.
+
+  Runs from before `EnvironmentConfig.converted` keep the environment's own.
+  """
+  own = config_path(None, path)
+  if own is None or gin_config.load(own).environment.converted:
+    return config
+  return dataclasses.replace(config, environment=dataclasses.replace(
+      config.environment, converted=False))
 
 
 def _check(path: str, config: config_lib.Config, allow_changes: bool) -> None:

@@ -17,6 +17,8 @@ from impala_tf.runtime import stop_signals
 # begins so.
 BAD_INPUT = 2
 COMPLAINT = 'error: '
+# What a user should know begins so; training goes on.
+REMARK = 'note: '
 
 _ACTOR_NICENESS = 10  # Of 19; about a tenth of the share of niceness 0.
 _MAX_TRIES = 100  # A tenth of a second each, for as many actors at once.

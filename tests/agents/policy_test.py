@@ -10,10 +10,13 @@ import tensorflow as tf
 
 import impala_tf
 from impala_tf import config as config_lib
+from impala_tf import types
 from impala_tf.agents import acting
 from impala_tf.agents import agent as agent_lib
+from impala_tf.agents import policy as policy_lib
 from impala_tf.agents import saved
 from impala_tf.core import experiment
+from impala_tf.envs import gym
 from impala_tf.envs import spaces
 from impala_tf.envs import word_ids
 from impala_tf.maths import distributions
@@ -235,13 +238,116 @@ def test_features_are_read_as_a_space_brings_them(locks_dir):
         locks_dir, observation_space=gymnasium.spaces.Discrete(3))
 
 
+_CHOICE = gymnasium.spaces.Discrete(3)
+_PICTURE = gymnasium.spaces.Box(0, 1, (3, 40, 40), np.float32)
+
+
+class _Room(gymnasium.Env):
+  """A room that shows samples of any space."""
+
+  def __init__(self, space, action_space, render_mode=None):
+    self.observation_space, self.action_space = space, action_space
+
+  def reset(self, *, seed=None, options=None):
+    return self.observation_space.sample(), {}
+
+
+@pytest.fixture(name='played')
+def _played(tmp_path):
+  """Returns a function that saves an agent of a Room, and loads its policy."""
+  def play(space, actions=_CHOICE, converted=True):
+    kwargs = {'space': space, 'action_space': actions}
+    env = gym.GymEnvironment('Room-v0', 1, seed=0, converted=converted,
+                             pictures=True, kwargs=kwargs)
+    if env.action_box is not None:  # As the factory does.
+      env.action_box = dataclasses.replace(env.action_box, scaled=converted)
+    config = config_lib.AgentConfig(torso='auto', hidden_size=4)
+    agent = experiment.make_agent(config_lib.Config(agent=config), env)
+    saved.export_agent(saved.LoadedAgent(
+        agent, 1, 'ckpt-1', env.observation_spec(), config, env.interface()),
+                       str(tmp_path))
+    return impala_tf.load_policy(str(tmp_path), deterministic=True), env
+
+  gymnasium.register('Room-v0', _Room, disable_env_checker=True)
+  yield play
+  del gymnasium.registry['Room-v0']
+
+
+def _act_as_in_training(agent, observations, features=()):
+  """Returns actions for arrays as the torso gets them."""
+  num = len(observations)
+  return acting.Policy(agent, num, 0, deterministic=True).act(types.EnvOutput(
+      np.zeros(num, np.uint8), np.zeros(num, np.float32), (), observations, (),
+      (), features=features)).action
+
+
+@pytest.mark.parametrize('space', [
+    gymnasium.spaces.Box(0, 1, (4,), bool),
+    gymnasium.spaces.Box(-9, 9, (3, 2), np.int8),
+    gymnasium.spaces.Box(0, 9, (4,), np.int64), gymnasium.spaces.Discrete(5),
+    gymnasium.spaces.MultiBinary(3), _PICTURE,
+    gymnasium.spaces.Box(0, 1, (10, 10, 4), bool),
+    gymnasium.spaces.Dict(a=_CHOICE, b=_PICTURE),
+    gymnasium.spaces.Tuple([_CHOICE, _CHOICE])])
+def test_what_an_environment_gives_is_acted_on_as_in_training(played, space):
+  # Actions of real numbers tell whatever differs.
+  policy, env = played(space, gymnasium.spaces.Box(-1, 1, (2,), np.float64))
+  space.seed(1)
+  given = [space.sample() for _ in range(9)]
+  seen = [env._converter(one) for one in given]
+  wanted = env.action_box.fit(_act_as_in_training(
+      policy.loaded.agent, np.stack([one.observation for one in seen]),
+      np.stack([one.features for one in seen]) if len(env.features) else ()))
+  assert np.ptp(wanted, axis=0).min() > 1e-3
+  np.testing.assert_allclose(policy.act(given), wanted, rtol=1e-5)
+  policy.reset()
+  np.testing.assert_allclose(policy.act(given[0]), wanted[0], rtol=1e-5)
+
+
+def test_mask_that_an_observation_brings_along_is_kept(played):
+  policy, _ = played(gymnasium.spaces.Dict(
+      observation=gymnasium.spaces.Box(-1, 1, (2,)),
+      action_mask=gymnasium.spaces.MultiBinary(3)))
+  for only in range(3):
+    given = {'observation': np.zeros(2), 'action_mask': np.eye(3)[only]}
+    assert policy.act(given) == only
+  policy.reset()
+  assert policy.act([given, given]).tolist() == [2, 2]
+  _refused("'observation'.* but nothing", policy.act,
+           [{'action_mask': np.ones(3)}])
+
+
+@pytest.mark.parametrize('converted', [True, False])
+@pytest.mark.parametrize('low, high, dtype', [
+    (100, 200, np.float32), (-.01, .1, np.float64), (0, 1e4, np.float16)])
+def test_actions_are_in_the_box_unless_the_agent_is_of_earlier(
+    played, low, high, dtype, converted):
+  box = gymnasium.spaces.Box(low, high, (2,), dtype)
+  policy, env = played(gymnasium.spaces.Box(-1, 1, (2,)), box, converted)
+  for number in (0, 1, 1e6):
+    given = np.full(2, number, np.float32)
+    raw = _act_as_in_training(policy.loaded.agent, given[np.newaxis])[0]
+    action = policy.act(given)
+    np.testing.assert_array_equal(
+        action, env.action_box.fit(raw) if converted else raw)
+    assert box.contains(action) or not converted
+
+
+@pytest.mark.parametrize('damage', [
+    {'observations': [{'os': {}}, True, 0]}, {'actions': [1]},
+    {'observations': 7}, []])
+def test_damaged_interface_is_told_in_one_line(simple_dir, damage):
+  loaded = saved.load_agent(simple_dir)._replace(interface=damage)
+  _refused('description is damaged', policy_lib.TrainedPolicy, loaded, True, 0)
+
+
 def test_what_is_not_of_the_space_is_refused_in_one_line(simple_dir):
   policy = impala_tf.load_policy(
       simple_dir, observation_space=gymnasium.spaces.Discrete(4))
   for wrong in -1, 4, {'a': 1}, 'left', [1, -1]:
     _refused(r'must be one of observation_space, .* but has no Discrete\(4\)',
              policy.act, wrong)
-  _refused('is an empty list', policy.act, [])
+  _refused(r'but has no Discrete\(4\), but float64 \[0\]', policy.act, [])
   _refused('leave features out', policy.act, 3, features=[1.])
   assert policy.act([0, 3]).shape == (2,)
 
@@ -252,7 +358,7 @@ def test_what_does_not_fit_is_refused_in_one_line(run_dir, simple_dir):
       (np.zeros(3), r'float32 \[4\], or a batch .* but this is float64 \[3\]'),
       (np.zeros((0, 4)), r'this is float64 \[0, 4\]'),
       (np.zeros((2, 3, 4)), r'this is float64 \[2, 3, 4\]'),
-      (np.zeros(4, np.uint8), r'this is uint8 \[4\]'),
+      (np.zeros(4, complex), r'this is complex128 \[4\]'),
       ('left', r'this is <U4 \[\]')):
     _refused(words, policy.act, wrong)
   policy.act(np.zeros((2, 4)))

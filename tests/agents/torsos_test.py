@@ -34,6 +34,29 @@ def test_name_that_is_taken_is_refused():
       torsos.register(name)
 
 
+@pytest.mark.parametrize('name, shape, chosen', [
+    ('auto', (84, 84, 4), 'shallow'), ('auto', (36, 36, 1), 'shallow'),
+    ('auto', (35, 84, 3), 'grid'), ('auto', (7, 7, 20), 'grid'),
+    ('auto', (17,), 'mlp'), ('auto', (10, 5), 'mlp'), ('auto', (), 'mlp'),
+    ('shallow', (20, 20, 3), 'shallow'), ('deep', (5, 5, 3), 'deep'),
+    ('mlp', (84, 84, 3), 'mlp'), ('my_torso', (3, 5, 7, 9), 'my_torso')])
+def test_torso_fits_what_is_observed(name, shape, chosen):
+  assert torsos.fitting(name, shape) == chosen
+
+
+@pytest.mark.parametrize('name, shape, words', [
+    ('shallow', (12, 12, 3), r'at least 20 x 20 pixels, .* are \[12, 12, 3\]'),
+    ('nature', (35, 84, 3), 'at least 36 x 36 pixels'),
+    ('shallow', (3, 64, 64), "channels last, .*'mlp' or 'grid', or 'auto'"),
+    ('deep', (84, 84), r'images \[H, W, C\], but .* are \[84, 84\]'),
+    ('grid', (5,), "'grid' needs images .*'mlp', or 'auto', which chooses")])
+def test_torso_that_does_not_fit_is_told_with_those_that_do(
+    name, shape, words):
+  with pytest.raises(config_lib.ConfigError, match=words) as error:
+    torsos.fitting(name, shape)
+  assert '\n' not in str(error.value)
+
+
 def test_api_that_looks_names_up_imports_no_tensorflow():
   program = ('import sys, impala_tf; '
              'from impala_tf.agents import torsos; '

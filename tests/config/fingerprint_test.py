@@ -48,7 +48,8 @@ def test_what_is_made_of_unrolls_does_not_matter(section, values):
 def test_replays_that_were_saved_earlier_are_still_taken():
   # A new option that decides what an unroll means changes it on purpose.
   assert fingerprint_lib.of_unrolls(
-      _with('environment', level='catch', kwargs={'rows': 5})) == (
+      _with('environment', level='catch', kwargs={'rows': 5},
+            converted=False)) == (
           137160931488353434)
 
 

@@ -4,6 +4,7 @@ import sys
 
 import dm_env
 from dm_env import specs
+import gymnasium
 import numpy as np
 import pytest
 
@@ -162,17 +163,48 @@ def test_actions_are_clipped_to_their_bounds_and_left_as_they_were(level):
   assert spec.dtype == np.float32 and spec.shape
   env.reset(), other.reset()
   for factor in (-1, 1):
-    beyond = np.stack([factor * spec.maximum * x for x in (1.001, 3, 1e6)])
+    bound = np.full(spec.shape, factor, np.float32)
+    beyond = np.stack([bound * np.float32(x) for x in (1.001, 3, 1e6)])
     kept = beyond.copy()
     row = _copy(env.step(beyond))
     np.testing.assert_array_equal(beyond, kept)
-    at_bound = np.stack([factor * spec.maximum] * E)
+    at_bound = np.stack([bound] * E)
     np.testing.assert_array_equal(
         row.observation, other.step(at_bound).observation)
     # Within them they are not.
     assert (env.step(at_bound / 2).observation
             != other.step(at_bound).observation).any()
     env.reset(), other.reset()
+
+
+@pytest.mark.parametrize('low, high, dtype', [
+    (-.01, .01, np.float32), (0, 1e4, np.float32), (100, 200, np.float32),
+    (-.3, .1, np.float64), (.1, .7, np.float16), (1e8, 1e8 + 900, np.float32),
+    (0, np.inf, np.float32), (-np.inf, 3, np.float64),
+    (-np.inf, np.inf, np.float32), (0, np.finfo(np.float32).max, np.float32)])
+def test_every_action_is_in_the_box_and_ones_are_its_bounds(low, high, dtype):
+  space = gymnasium.spaces.Box(low, high, (1,), dtype)
+  box = environment.ActionBox(space.low, space.high)
+  assert box.is_bounded.all() == (float(high) - low < 1e30)
+  for number in (-9, -1, -.7, -1e-9, 0, .3, 1, 1e6):
+    action = box.fit(np.float32([number]))
+    assert space.contains(action)
+    if not box.is_bounded.all():  # In the simulator's unit.
+      np.testing.assert_array_equal(
+          action, np.clip(np.float32(number), space.low, space.high))
+  if box.is_bounded.all():
+    shares = [(box.fit(np.float32([x]))[0] - float(low)) / (high - low)
+              for x in (-1, 0, .5, 1)]
+    np.testing.assert_allclose(shares, [0, .5, .75, 1], atol=.15)
+
+
+def test_actions_within_one_and_unscaled_ones_stay_as_they_are():
+  actions = np.random.default_rng(1).normal(size=[999, 2]).astype(np.float32)
+  one = np.ones(2, np.float32)
+  for box in (environment.ActionBox(-one, one),
+              environment.ActionBox(-7 * one, 100 * one, scaled=False)):
+    np.testing.assert_array_equal(
+        box.fit(actions), np.clip(actions, box.low, box.high))
 
 
 @pytest.mark.parametrize('env, actions, message', [

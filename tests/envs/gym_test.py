@@ -180,9 +180,9 @@ def test_bytes_stay_bytes_and_all_else_is_float32(env_id, dtype):
 
 
 @pytest.mark.parametrize('kind, seen', [
-    ('Bounded', [[0.25, 0.5], [-1, 0]]),
+    ('Bounded', [[0.875, 0.5], [-1, 0]]),
     ('Unbounded', [[0.25, 3], [-1e6, -1]])])
-def test_vectors_reach_the_environment_within_its_bounds(kind, seen):
+def test_vectors_reach_the_environment_in_its_unit(kind, seen):
   env = gym.GymEnvironment(f'Moves-{kind}-v0', 2, seed=0)
   space, spec = _MOVES[kind], env.action_spec()
   assert spec.dtype == np.float32
@@ -319,7 +319,7 @@ def test_mask_of_an_end_is_that_of_the_next_episode():
 
 
 @pytest.mark.parametrize('after, words', [
-    (None, 'is missing'), ([0, 0, 0], 'allows no action; each')])
+    (None, 'is missing'), ([1, 1], 'has 2 entries and not 3')])
 def test_mask_that_says_nothing_names_its_environment(after, words):
   env = gym.GymEnvironment('Masked-v0', 2, seed=0)
   env.reset()
@@ -327,4 +327,150 @@ def test_mask_that_says_nothing_names_its_environment(after, words):
   with pytest.raises(config.UserError, match=words) as error:
     env.step(np.array([1, 1], np.int32))
   assert str(error.value).startswith(
-      'gym/Masked-v0: the action_mask in the info of environment 1 ')
+      'gym/Masked-v0: the action_mask of environment 1 ')
+
+
+def test_mask_that_allows_nothing_is_told_once_and_then_all_is_allowed(caplog):
+  env = gym.GymEnvironment('Masked-v0', 2, seed=0)
+  env.reset()
+  env._envs[1].unwrapped.after = [0, 0, 0]
+  for _ in range(2):
+    env.step(np.array([1, 1], np.int32))
+    assert env.action_mask.tolist() == [[1, 1, 1], [1, 1, 1]]
+  (record,) = caplog.records
+  assert record.message.startswith(
+      'gym/Masked-v0: the action_mask of environment 1 allows no action')
+  env._envs[1].unwrapped.after = [0, 0, 1]
+  env.step(np.array([1, 1], np.int32))
+  assert env.action_mask[1].tolist() == [0, 0, 1]
+
+
+class _Elsewhere(_Counter):
+  """An environment with a mask in its observation, or by a method."""
+
+  def __init__(self, render_mode=None, where='dict', moves=False):
+    super().__init__(render_mode)
+    self.action_space = _MOVES['Unbounded'] if moves else (
+        gymnasium.spaces.MultiDiscrete([2, 3]))
+    self._mask = gymnasium.spaces.MultiBinary(5)
+    if where == 'dict':
+      self.observation_space = gymnasium.spaces.Dict(
+          observation=self.observation_space, action_mask=self._mask)
+    else:
+      self.action_masks = lambda: self._legal
+
+  def _observe(self):
+    self._legal = np.roll(np.int8([1, 0, 1, 0, 0]), self._steps % 2)
+    if isinstance(self.observation_space, gymnasium.spaces.Dict):
+      return {'observation': super()._observe(), 'action_mask': self._legal}
+    return super()._observe()
+
+  def step(self, action):
+    self._steps += 1
+    return self._observe(), 0., False, False, {}
+
+
+@pytest.mark.parametrize('where', ['dict', 'method'])
+def test_masks_are_found_where_other_libraries_have_them(where):
+  kwargs = {'where': where}
+  gymnasium.register('Elsewhere-v0', _Elsewhere)
+  try:
+    env = gym.GymEnvironment('Elsewhere-v0', 2, seed=0, kwargs=kwargs)
+    assert env.observation_spec().shape == (2,)
+    env.reset()
+    assert env.action_mask.tolist() == [[1, 0, 1, 0, 0]] * 2
+    env.step(np.zeros([2, 2], np.int32))
+    assert env.action_mask.tolist() == [[0, 1, 0, 1, 0]] * 2
+    # Neither in runs from before, nor where actions are continuous.
+    for options in ({'converted': False, 'kwargs': kwargs},
+                    {'kwargs': {**kwargs, 'moves': True}}):
+      env = gym.GymEnvironment('Elsewhere-v0', 2, seed=0, **options)
+      assert env.action_mask == ()
+      assert env.observation_spec().shape == ((7,) if where == 'dict' else (2,))
+  finally:
+    del gymnasium.registry['Elsewhere-v0']
+
+
+# What simulators return.
+
+
+def _returning(**returned):
+  """Makes two Counters of which the second returns something else."""
+  env = gym.GymEnvironment('Counter-v0', 2, seed=0)
+  env.reset()
+  names = 'observation', 'reward', 'terminated', 'truncated', 'info'
+  counter = env._envs[1].unwrapped
+  row = dict(zip(names, counter.step(0)))
+  env._envs[1] = counter
+  counter.step = lambda action: tuple({**row, **returned}.values())
+  return env
+
+
+@pytest.mark.parametrize('returned, words', [
+    ({'observation': np.zeros((1, 2))},
+     r'the observation of environment 1 has no Box \[2\] of float64, but '
+     r'float64 \[1, 2\]'),
+    ({'observation': None}, r'but object \[\]'),
+    ({'observation': ['a', 'b']}, r'but <U1 \[2\]'),
+    ({'reward': np.array([1., 2.])},
+     r'the reward of environment 1 must be one number, but is array\('),
+    ({'reward': None}, 'must be one number, but is None'),
+    ({'reward': '1.5'}, "must be one number, but is '1.5'"),
+    ({'one': 'more'}, 'step of environment 1 must return 5 .* too many val')])
+def test_what_is_no_row_is_refused_as_it_comes(returned, words):
+  env = _returning(**returned)
+  with pytest.raises(config.UserError, match=f'^gym/Counter-v0: .*{words}'
+                     ) as error:
+    env.step(np.array([1, 1], np.int32))
+  assert '\n' not in str(error.value)
+
+
+def test_old_row_of_four_is_refused_within_wrappers_too():
+  env = gym.GymEnvironment('Counter-v0', 1, seed=0)
+  env.reset()
+  env._envs[0].unwrapped.step = lambda action: (np.zeros(2), 0., False, {})
+  with pytest.raises(config.UserError, match='5 values .*expected 5, got 4'):
+    env.step(np.array([1], np.int32))
+
+
+@pytest.mark.parametrize('reward', [
+    2, True + 1, np.float16(2), np.array([2]), [2.], np.array(2, np.int8)])
+def test_reward_of_any_numeric_type_is_a_number(reward):
+  env = _returning(reward=reward, terminated=None, observation=[1, 2])
+  row = env.step(np.array([1, 1], np.int32))
+  assert row.reward.tolist() == [0, 2] and row.observation[1].tolist() == [1, 2]
+
+
+@pytest.mark.parametrize('what, value', [
+    ('reward', np.nan), ('reward', np.inf), ('observation', [0, np.nan])])
+def test_number_that_is_not_finite_is_told_once_with_its_environment(
+    what, value, caplog):
+  env = _returning(**{what: value})
+  for _ in range(2):
+    env.step(np.array([1, 1], np.int32))
+  (record,) = caplog.records
+  assert record.message.startswith(
+      f'gym/Counter-v0: the {what} of environment 1 is not finite')
+
+
+def test_picture_of_floats_is_as_bright_as_one_of_bytes():
+  env = gym.GymEnvironment('Counter-v0', 1, seed=0)
+  env._envs[0].unwrapped.render = lambda: np.full((4, 6, 3), 1., np.float32)
+  np.testing.assert_array_equal(env.render(), 255)
+  env._envs[0].unwrapped.render = lambda: np.full((4, 6, 3), 9., np.float64)
+  np.testing.assert_array_equal(env.render(), 9)
+
+
+def test_remarks_name_wrappers_with_statistics_and_unbounded_actions():
+  wrappers = gymnasium.wrappers
+  env = gym.GymEnvironment('Counter-v0', 2, seed=0, wrappers=[
+      wrappers.NormalizeObservation, wrappers.NormalizeReward,
+      lambda env: wrappers.TransformReward(env, lambda r: r)])
+  reward, observation = env.remarks
+  assert 'NormalizeReward' in reward and 'NormalizeObservation' in observation
+  assert 'AgentConfig.normalise_observations' in observation
+  assert not gym.GymEnvironment('Counter-v0', 2, seed=0).remarks
+  for kind, number in ('Unbounded', 1), ('Bounded', 0):
+    env = factory.make_environment(
+        f'gym/Moves-{kind}-v0', 1, 0, config.Config(), training=True)
+    assert len(env.remarks) == number

@@ -164,6 +164,19 @@ def test_features_and_masks_are_those_of_each_level_by_itself():
       env, alone, 12, lambda: locks.legal_actions(env.action_mask))
 
 
+def test_actions_are_scaled_once_by_each_level():
+  level = 'gym/InvertedPendulum-v5'  # Pushes are of 3 at most.
+  make = multi_level.make_level(_config(level), training=True)
+  env = multi_level.MultiLevelEnvironment('both', [level], 1, 5, 0, make)
+  alone = make(level, 1, 5)
+  assert env.interface() == alone.interface()
+  assert alone.interface()['actions'] == [[-3], [3], 'float32']
+  env.reset(), alone.reset()
+  for push in (0.5, -0.9):
+    row, its_row = (e.step(np.float32([[push]])) for e in (env, alone))
+    np.testing.assert_array_equal(row.observation, its_row.observation)
+
+
 def test_levels_with_the_full_action_set_are_alike():
   pong, skiing = (_atari(f'atari/{game}', full_action_set=True)
                   for game in ('pong', 'skiing'))

@@ -1,5 +1,7 @@
 """Conversion of nested observations, and masks of several choices."""
 
+import json
+
 from gymnasium import spaces as gym_spaces
 import numpy as np
 import pytest
@@ -8,6 +10,8 @@ from impala_tf.envs import spaces
 
 _IMAGE = gym_spaces.Box(0, 255, (20, 24, 3), np.uint8)
 _GREY = gym_spaces.Box(0, 255, (20, 24, 1), np.uint8)
+_FIRST = gym_spaces.Box(0, 255, (3, 24, 20), np.uint8)
+_FLOATS = gym_spaces.Box(0, 1, (24, 20, 2), np.float32)
 _NEST = gym_spaces.Dict(
     z=_IMAGE, k=gym_spaces.Discrete(3, start=2),
     inner=gym_spaces.Tuple([
@@ -60,17 +64,31 @@ def test_box_stays_as_it_is(space, dtype):
   converter = spaces.Converter(space)
   sample = space.sample()
   observed = converter(sample)
-  assert converter.is_plain and observed.features == ()
+  assert observed.features == () and observed.action_mask is None
   assert observed.observation.dtype == converter.observation_spec.dtype == dtype
   np.testing.assert_array_equal(observed.observation, np.asarray(sample, dtype))
 
 
-def test_what_was_converted_stays_as_it_is_when_it_is_converted_again():
-  for space in (_NEST, gym_spaces.Discrete(3), gym_spaces.Dict(only=_IMAGE)):
-    once = spaces.Converter(space)
-    twice = spaces.Converter(once.converted_space())
-    assert twice.observation_spec == once.observation_spec
-    assert twice.num_features == once.num_features
+@pytest.mark.parametrize('space', [
+    _NEST, gym_spaces.Discrete(3, start=-1), _FLOATS, gym_spaces.MultiBinary(3),
+    gym_spaces.Dict(observation=_FIRST, action_mask=gym_spaces.MultiBinary(4))])
+def test_converter_is_made_again_from_data(space):
+  space.seed(3)
+  once = spaces.Converter(space, True, 4)
+  data = json.loads(json.dumps(once.description()))
+  again = spaces.Converter.from_description(data)
+  assert again.observation_spec == once.observation_spec
+  sample = space.sample()
+  for a, b in zip(once(sample), again(sample)):
+    np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize('data', [
+    None, [], [{}], [{'Box': [0, 1]}, False, 0], [{'os': {}}, False, 0],
+    [{'Discrete': {'n': 'x', 'start': 0}}, False, 0]])
+def test_damaged_description_is_a_value_error(data):
+  with pytest.raises(ValueError):
+    spaces.Converter.from_description(data)
 
 
 @pytest.mark.parametrize('space, words', [
@@ -99,9 +117,115 @@ def test_observation_of_another_space_is_told(wrong):
                           gym_spaces.Box(0, 1, (2,), np.float32)]),
       b=gym_spaces.Discrete(4)))
   # Beyond the bounds, and float64.
-  converter.check({'a': (np.int32(1), np.array([-1., 2.])), 'b': 3})
-  with pytest.raises(spaces.SpaceError, match='^has no .* at .'):
-    converter.check(wrong)
+  converter({'a': (np.int32(1), np.array([-1., 2.])), 'b': 3})
+  with pytest.raises(spaces.SpaceError, match='^has no .* at .*, but .'):
+    converter(wrong)
+
+
+# Pictures of other conventions.
+
+
+@pytest.mark.parametrize('space, white', [
+    (gym_spaces.Box(0, 1, (24, 24, 3), np.float32), 1.),
+    (gym_spaces.Box(0, 1, (24, 24, 3), np.float64), 1.),
+    (gym_spaces.Box(0, 1, (24, 24, 3), np.uint8), 1),
+    (gym_spaces.Box(0, 1, (5, 5, 3), bool), True),
+    (gym_spaces.Box(-1, 1, (24, 24, 1), np.float32), 1.),
+    (gym_spaces.Box(-np.inf, np.inf, (24, 24, 1), np.float32), 1.),
+    (gym_spaces.Box(0, 255, (24, 24, 1), np.float32), 255.),
+    (gym_spaces.Box(0, 1, (24, 20), np.float32), 1.),
+    (gym_spaces.Box(0, 255, (24, 20), np.uint8), 255),
+    (gym_spaces.Box(0, 255, (3, 24, 20), np.uint8), 255),
+    (gym_spaces.Box(0, 1, (4, 24, 20), np.float32), 1.)])
+def test_white_is_255_whatever_it_was(space, white):
+  converter = spaces.Converter(space, pictures=True)
+  seen = converter(np.full(space.shape, white, space.dtype)).observation
+  np.testing.assert_array_equal(seen, 255)
+  converter.observation_spec.validate(seen)
+  black = converter(np.zeros(space.shape, space.dtype)).observation
+  assert seen.ndim == 3 and not black.any()
+  assert (seen.dtype == np.uint8) == (space.dtype == np.uint8 and white == 255)
+
+
+def test_channels_that_come_first_are_moved_and_those_that_do_not_stay():
+  picture = _FIRST.sample()
+  seen = spaces.Converter(_FIRST, pictures=True)(picture).observation
+  np.testing.assert_array_equal(seen[..., 2], picture[2])
+  for shape in (84, 84, 4), (10, 10, 4), (4, 4, 30), (7, 7, 20):
+    space = gym_spaces.Box(0, 255, shape, np.uint8)
+    converter = spaces.Converter(space, pictures=True)
+    assert converter.observation_spec.shape == shape
+
+
+def test_pictures_of_all_conventions_are_joined_in_a_nest():
+  space = gym_spaces.Dict(
+      a=_FIRST, b=_FLOATS, c=gym_spaces.Box(0, 255, (24, 20), np.uint8),
+      n=gym_spaces.Discrete(2))
+  sample = space.sample()
+  converter = spaces.Converter(space, pictures=True)
+  observed = converter(sample)
+  converter.observation_spec.validate(observed.observation)
+  np.testing.assert_array_equal(
+      observed.observation, np.concatenate(
+          [np.moveaxis(sample['a'], 0, -1), 255 * sample['b'],
+           sample['c'][..., np.newaxis]], axis=-1))
+  assert observed.features.tolist() == np.eye(2)[sample['n']].tolist()
+
+
+# Types.
+
+
+@pytest.mark.parametrize('space, given, wanted', [
+    (gym_spaces.Box(0, 255, (2,), np.uint8), np.array([0, 255]), [0, 255]),
+    (gym_spaces.Box(0, 255, (2,), np.uint8), [0., 7.], [0, 7]),
+    (gym_spaces.Box(-1, 1, (2,), np.float32), [True, False], [1, 0]),
+    (gym_spaces.Box(-1, 1, (2,), np.float32), np.int8([-1, 1]), [-1, 1]),
+    (gym_spaces.Discrete(3), np.float64(1), [0, 1, 0]),
+    (gym_spaces.Discrete(3), True, [0, 1, 0]),
+    (gym_spaces.MultiBinary(2), np.array([True, False]), [1, 0]),
+    (gym_spaces.MultiDiscrete([2, 2]), [1, 0], [0, 1, 1, 0])])
+def test_numbers_of_another_type_are_converted(space, given, wanted):
+  converter = spaces.Converter(space)
+  seen = converter(given).observation
+  assert seen.tolist() == wanted
+  assert seen.dtype == converter.observation_spec.dtype
+
+
+@pytest.mark.parametrize('space, given, words', [
+    (gym_spaces.Box(0, 255, (2,), np.uint8), np.array([0, 256]),
+     r'no Box \[2\] of uint8, but int64 \[2\]'),
+    (gym_spaces.Box(0, 255, (2,), np.uint8), [0, -1], 'but int64'),
+    (gym_spaces.Box(0, 255, (2,), np.uint8), [.5, np.nan], 'but float64'),
+    (gym_spaces.Box(-1, 1, (3,), np.float32), np.zeros((1, 3)),
+     r'no Box \[3\] of float32, but float64 \[1, 3\]'),
+    (gym_spaces.Box(-1, 1, (), np.float32), None, r'but object \[\]'),
+    (gym_spaces.Box(-1, 1, (2,), np.float32), ['1', '2'], 'but <U1'),
+    (gym_spaces.Box(-1, 1, (2,), np.float32), [[1], [1, 2]], 'but nothing'),
+    (gym_spaces.MultiBinary(2), [0, 2], 'but int64')])
+def test_what_cannot_be_converted_is_told_with_what_is_declared(
+    space, given, words):
+  with pytest.raises(spaces.SpaceError, match=words) as error:
+    spaces.Converter(space)(given)
+  assert '\n' not in str(error.value)
+
+
+# Masks.
+
+
+@pytest.mark.parametrize('mask_space, is_mask', [
+    (gym_spaces.MultiBinary(4), True),
+    (gym_spaces.Box(0, 1, (4,), np.int8), True),
+    (gym_spaces.MultiBinary(3), False)])  # It fits no action.
+def test_mask_in_a_dict_is_no_input(mask_space, is_mask):
+  space = gym_spaces.Dict(observation=_IMAGE, action_mask=mask_space)
+  converter = spaces.Converter(space, num_logits=4)
+  sample = space.sample()
+  observed = converter(sample)
+  np.testing.assert_array_equal(observed.observation, sample['observation'])
+  assert converter.has_mask == is_mask
+  assert (observed.action_mask is not None) == is_mask
+  assert converter.num_features == (0 if is_mask else 3)
+  assert spaces.Converter(space).num_features  # Where no mask is looked for.
 
 
 @pytest.mark.parametrize('mask', [

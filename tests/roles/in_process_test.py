@@ -24,6 +24,7 @@ from impala_tf.runs import metrics
 from impala_tf.runtime import learner_group
 from impala_tf.runtime import precision
 from impala_tf.runtime import user_modules
+from tests.fixtures import conventions
 from tests.fixtures import dummy_algorithm
 from tests.fixtures import hosts
 from tests.fixtures import limits
@@ -221,6 +222,40 @@ def test_reward_on_which_a_time_limit_falls_is_learned(
   hosts.run_in_process(config, tmp_path)
   # Half of it by chance.
   assert np.mean(_evaluate(tmp_path, config, 100).returns) > 0.8
+
+
+def _returns_of_lamps(run_dir, num_frames, **kwargs):
+  """Trains on a Lamp; returns each row's mean return."""
+  config = dataclasses.replace(
+      _config(total_frames=num_frames),
+      environment=config_lib.EnvironmentConfig(
+          level=conventions.LEVEL, kwargs=kwargs),
+      agent=config_lib.AgentConfig(torso='auto', hidden_size=32),
+      impala=config_lib.ImpalaConfig(entropy_cost=0.001),
+      optimizer=config_lib.OptimizerConfig(learning_rate=0.002),
+      actor=config_lib.ActorConfig(num_envs=8),
+      learner=config_lib.LearnerConfig(batch_size=8, unroll_length=10))
+  user_modules.load([conventions.MODULE])
+  return [row['episode_return'] for row in _rows(config, run_dir)
+          if row['episode_return'] is not None]
+
+
+@pytest.mark.parametrize('picture', conventions.PICTURES)
+@pytest.mark.slow
+def test_pictures_of_every_convention_are_learned(tmp_path, picture):
+  returns = _returns_of_lamps(tmp_path, 8_000, picture=picture)
+  assert max(returns) > 0.9 * conventions.NUM_STEPS
+
+
+@pytest.mark.slow
+def test_actions_in_any_unit_are_learned_alike(tmp_path):
+  as_known, *others = (
+      _returns_of_lamps(tmp_path / str(i), 800, picture='planes', bounds=bounds)
+      for i, bounds in enumerate([[-1, 1], [-.01, .01], [0, 10_000],
+                                  [100, 200]]))
+  assert np.ptp(as_known) > 0.1
+  for returns in others:
+    np.testing.assert_allclose(returns, as_known, atol=0.01)
 
 
 def test_another_seed_gives_others(rows, tmp_path):

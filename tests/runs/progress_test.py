@@ -1,6 +1,7 @@
 """Tests that the progress line says what a row says."""
 
 import builtins
+import json
 import logging
 
 import pytest
@@ -44,6 +45,21 @@ def test_elsewhere_than_on_a_terminal_it_prints_line_after_line(capsys):
   first, second = capsys.readouterr().out.splitlines()
   assert first == progress.format_row(_ROW, 10_000_000)
   assert second.startswith('2,500,000 frames (25.0%)')
+
+
+def test_remarks_of_learners_are_shown_once_before_the_first_row(
+    tmp_path, capsys):
+  (tmp_path / 'logs').mkdir()
+  (tmp_path / 'logs' / 'learner.log').write_text(
+      'W00 noise\nnote: it drifts\n' * 2 + 'note: other\n')
+  with progress.ProgressLine(10_000_000) as line:
+    newest = progress.NewestRow(str(tmp_path))
+    for _ in range(2):
+      with (tmp_path / 'metrics.jsonl').open('a') as rows:
+        rows.write(json.dumps(_ROW) + '\n')
+      newest.show(line)
+  assert capsys.readouterr().err.splitlines() == [
+      'note: it drifts', 'note: other']
 
 
 def test_notebook_shows_one_line_that_is_rewritten(capsys, monkeypatch):
