@@ -10,6 +10,7 @@ one.
 """
 
 import collections
+import contextlib
 import os
 from typing import (
   Any,
@@ -33,6 +34,7 @@ from impala_tf.comms import packing
 from impala_tf.comms import reverb_calls
 from impala_tf.comms import saved_tables
 from impala_tf.runtime import ports
+from impala_tf.storage import files
 
 QUEUE = 'queue'
 REPLAY = 'replay'
@@ -125,6 +127,8 @@ def make_server(tables: Sequence[reverb.Table], port: Optional[int],
     UserError: the files in `checkpoint_dir` are damaged.
   """
   port, claimed = ports.claim(port)
+  held = contextlib.ExitStack()
+  held.callback(claimed.close)
   try:
     if checkpoint_dir is None:
       # Reverb's own default, without the empty directory that it would leave.
@@ -132,7 +136,9 @@ def make_server(tables: Sequence[reverb.Table], port: Optional[int],
       os.rmdir(checkpointer.path)
     else:
       saved_tables.keep_only(checkpoint_dir, REPLAY)
-      checkpointer = reverb.checkpointers.DefaultCheckpointer(checkpoint_dir)
+      files.make_directory(checkpoint_dir)
+      checkpointer = reverb.checkpointers.DefaultCheckpointer(
+          held.enter_context(files.literal(checkpoint_dir)))
     server = reverb.Server(list(tables), port=port, checkpointer=checkpointer)
   except (RuntimeError, tf.errors.OpError) as error:
     if checkpoint_dir is None:
@@ -140,7 +146,7 @@ def make_server(tables: Sequence[reverb.Table], port: Optional[int],
     raise config_lib.UserError(
         f'the replay saved in {checkpoint_dir} is damaged ({error}); remove it '
         'to go on with an empty one') from error
-  weakref.finalize(server, claimed.close)  # It lives as long.
+  weakref.finalize(server, held.close)  # It lives as long.
   return server
 
 
