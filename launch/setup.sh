@@ -25,7 +25,7 @@ readonly UV_VERSION=0.13.9
 readonly NO_PYTHON='no Python 3.11 or 3.10 on the PATH'
 readonly FORBIDDEN='IMPALA_TF_OFFLINE forbids fetching one'
 
-say() { echo "setup: $*" >&2; }
+say() { echo "setup: $*" >&2 || :; }  # Standard error may be closed.
 
 # Runs a command with its output in a log; a failure ends the script.
 # Usage: logged LOG COMMAND...

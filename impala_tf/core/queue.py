@@ -39,6 +39,8 @@ from impala_tf.storage import files
 QUEUE = 'queue'
 REPLAY = 'replay'
 
+_START_TIMEOUT_SECS = 30
+
 _NEW_PRIORITY = 1.  # In units of the mean, see `replay.priorities`.
 
 # Reverb compresses all it holds. Atari's unrolls become 12 times smaller and
@@ -123,7 +125,7 @@ def make_server(tables: Sequence[reverb.Table], port: Optional[int],
       for none.
 
   Raises:
-    OSError: the port is taken.
+    OSError: the port is taken, or this process does not reach the server.
     UserError: the files in `checkpoint_dir` are damaged.
   """
   port, claimed = ports.claim(port)
@@ -140,6 +142,9 @@ def make_server(tables: Sequence[reverb.Table], port: Optional[int],
       checkpointer = reverb.checkpointers.DefaultCheckpointer(
           held.enter_context(files.literal(checkpoint_dir)))
     server = reverb.Server(list(tables), port=port, checkpointer=checkpointer)
+    # Calls without a deadline would wait for ever if the network is in the way.
+    reverb_calls.server_info(
+        reverb.Client(f'localhost:{port}'), _START_TIMEOUT_SECS)
   except (RuntimeError, tf.errors.OpError) as error:
     if checkpoint_dir is None:
       raise

@@ -68,7 +68,8 @@ def test_every_format_has_the_first_episode_only(
 
 def test_relative_path_with_a_colon_is_no_url(tmp_path, monkeypatch):
   monkeypatch.chdir(tmp_path)
-  assert len(list(_film(pathlib.Path('a:b [1] %d.mp4'), _Environment()))) == 8
+  reader = _film(pathlib.Path('a:b [1] %d.mp4'), _Environment())
+  assert len([p for p in reader]) == 8
 
 
 def test_film_is_as_fast_as_the_game_and_as_long_as_asked(tmp_path):
