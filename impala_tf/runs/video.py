@@ -114,8 +114,9 @@ class Video:
       return
     if self._writer is None:
       import imageio
-      self._writer = imageio.get_writer(  # FFmpeg takes a:b for a URL.
-          os.path.abspath(self._new_path), fps=self._pictures_per_sec, macro_block_size=1)
+      self._writer = imageio.get_writer(
+          os.path.abspath(self._new_path),  # FFmpeg takes a:b for a URL.
+          fps=self._pictures_per_sec, macro_block_size=1)
     self._writer.append_data(picture)
 
   def close(self) -> None:

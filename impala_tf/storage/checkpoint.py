@@ -19,7 +19,15 @@ import math
 import os
 import re
 from typing import (
-    Any, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Union)
+    Any,
+    Iterator,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Union,
+)
 
 from absl import logging
 import tensorflow as tf

@@ -70,9 +70,9 @@ def test_program_goes_on_where_errors_cannot_be_written_either():
 
 @pytest.mark.parametrize('closed', ['>&-', '<&- >&-'])
 def test_closed_output_is_replaced_by_no_file(closed):
-  code = (f'import os; os.execvp("bash", ["bash", "-c", "exec \\"$@\\" {closed}"'
-          f', "bash", "{sys.executable}", "-c", {_CODE!r}])')
-  ran = programs.run_code(code)
+  ran = programs.run_code(
+      'import os, sys; os.execvp("bash", ["bash", *sys.argv[1:]])',
+      '-c', f'exec "$@" {closed}', 'bash', sys.executable, '-c', _CODE)
   assert (ran.returncode, ran.stderr) == (0, 'done True\n')
 
 
