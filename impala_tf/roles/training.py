@@ -46,6 +46,7 @@ class TrainingResult(NamedTuple):
   best_checkpoint: Optional[str]
 
 
+@output.never_failing()
 def train(config: Union[config_lib.Config, str], run_dir: Optional[str] = None,
           *, in_process: bool = False,
           bindings: Optional[Mapping[str, Any]] = None,
@@ -93,7 +94,7 @@ def train(config: Union[config_lib.Config, str], run_dir: Optional[str] = None,
   chosen = local_run.choose_ports(None, 1)
   run_dir = run_dir or run_directory.fresh_path(config.environment.level)
   proxies.bypass()
-  with output.never_failing(), local_run.begun(
+  with local_run.begun(
       run_dir, config, chosen, 'this process keeps its network', allow_changes,
       init_from), contextlib.ExitStack() as stack:
     line = stack.enter_context(
