@@ -25,7 +25,7 @@ readonly UV_VERSION=0.13.9
 readonly NO_PYTHON='no Python 3.11 or 3.10 on the PATH'
 readonly FORBIDDEN='IMPALA_TF_OFFLINE forbids fetching one'
 
-say() { echo "setup: $*" >&2; }
+say() { echo "setup: $*" >&2 || :; }  # Standard error may be closed.
 
 # Runs a command with its output in a log; a failure ends the script.
 # Usage: logged LOG COMMAND...
@@ -287,6 +287,12 @@ is_ready() {
      "$(cat "$ROOT/.venv/stamp" 2> /dev/null)" == "$stamp" ]]
 }
 
+unset PYTHONHOME  # Of another Python, without the modules of this one.
+if [[ "$ROOT" == *:* ]]; then
+  say "Python cannot search $ROOT, since a colon ends a path there; move it"
+  exit 2
+fi
+
 if ! is_ready; then
   if asks_for_help "$@"; then
     print_usage
@@ -308,7 +314,10 @@ fi
 # shellcheck disable=SC2034
 PYTHON="$(cd -P -- "$ROOT/.venv" && pwd)/bin/python"
 
-export PYTHONPATH="$ROOT${PYTHONPATH:+:$PYTHONPATH}"
+# A PYTHONPATH of the user's comes after the pinned packages, since it may hold
+# others of the same names.
+pinned=("${PYTHON%/bin/python}"/lib/python3.*/site-packages)
+export PYTHONPATH="$ROOT${PYTHONPATH:+:${pinned[0]}:$PYTHONPATH}"
 # Files in the user's directory must not shadow modules (from Python 3.11 on).
 export PYTHONSAFEPATH=1
 # TensorFlow's errors only, not its start-up chatter.

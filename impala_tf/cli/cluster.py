@@ -4,8 +4,8 @@ Without --ray_address it starts Ray on this machine. This program must keep
 running: it restarts what is lost, gathers logs, and ends everything. Ctrl-C
 writes a checkpoint, and the same command resumes.
 
-Exit codes: 0 all frames are learned from, 2 bad input, 130 Ctrl-C, 143 asked to
-terminate, 1 anything else.
+Exit codes: 0 all frames are learned from, 2 bad input, 129 the terminal was
+closed, 130 Ctrl-C, 143 asked to terminate, 1 anything else.
 """
 
 import argparse

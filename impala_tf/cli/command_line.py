@@ -45,12 +45,17 @@ class Parser(argparse.ArgumentParser):
     for action in reversed(self._actions):  # A flag before its argument.
       value = getattr(parsed, action.dest, None)
       values = value if isinstance(value, list) else [value]
-      if any(isinstance(v, str) and not v.strip() for v in values):
-        # An unset variable of a shell gives an empty value.
-        argument = str(action.metavar or action.dest)
-        name = (action.option_strings or [argument])[-1]
-        raise config_lib.UserError(
-            f'{name} is empty; give it a value, or leave it out')
+      argument = str(action.metavar or action.dest)
+      name = (action.option_strings or [argument])[-1]
+      for text in filter(lambda v: isinstance(v, str), values):
+        if not text.strip():  # Of an unset variable of a shell.
+          raise config_lib.UserError(
+              f'{name} is empty; give it a value, or leave it out')
+        if os.fsencode(text) != text.encode('utf-8', 'replace'):
+          # TensorFlow would write to a path of another name.
+          raise config_lib.UserError(
+              f'{name} is not in UTF-8; rename the path, or set another locale '
+              '(LC_ALL=C.UTF-8)')
     return parsed
 
   def _completions(self, word: str) -> Sequence[str]:

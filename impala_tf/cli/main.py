@@ -9,6 +9,8 @@ import sys
 
 import impala_tf
 from impala_tf.runtime import command_names
+from impala_tf.runtime import output
+from impala_tf.runtime import proxies
 
 # Each is a module of this package, with its own --help.
 VERBS = {
@@ -54,9 +56,11 @@ def _run() -> int:
   return importlib.import_module(f'impala_tf.cli.{verb}').main()
 
 
+@output.never_failing()
 def main() -> None:
   """Runs the program of a verb, and ends the process with its exit code."""
   sys.excepthook = _show_all_but_interrupts
+  proxies.bypass_everywhere()
   # Here, since Ctrl-C may come while they are imported.
   from impala_tf.cli import command_line
   from impala_tf.cli import program

@@ -9,7 +9,8 @@ that share a replay train all at once. Populations train one after the other.
 The same command resumes.
 
 Exit codes: 0 all members are finished, 1 some have failed (the others were run
-to their ends), 2 bad input, 130 Ctrl-C, 143 asked to terminate.
+to their ends), 2 bad input, 129 the terminal was closed, 130 Ctrl-C, 143 asked
+to terminate.
 """
 
 import json

@@ -4,7 +4,8 @@ The same command resumes it: finished runs stay as they are, interrupted ones
 are resumed.
 
 Exit codes: 0 all runs are finished, 1 some have failed (the others were run to
-their ends), 2 bad input, 130 Ctrl-C, 143 asked to terminate.
+their ends), 2 bad input, 129 the terminal was closed, 130 Ctrl-C, 143 asked to
+terminate.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 """Trains an agent on this machine, or resumes a run.
 
-Exit codes: 0 all frames are learned from, 2 bad input, 130 Ctrl-C, 143 asked to
-terminate, 1 anything else.
+Exit codes: 0 all frames are learned from, 2 bad input, 129 the terminal was
+closed, 130 Ctrl-C, 143 asked to terminate, 1 anything else.
 """
 
 import argparse

@@ -1,5 +1,5 @@
 """The way of an unroll: actor, queue, batches, learner, weights, loop.
 
-May import `config`, `maths`, `types`, `optimizers`, `runtime`, `runs`, `comms`,
-`envs`, `agents`, `replay` and `algorithms`.
+May import `config`, `maths`, `storage`, `types`, `optimizers`, `runtime`,
+`runs`, `comms`, `envs`, `agents`, `replay` and `algorithms`.
 """

@@ -10,6 +10,7 @@ one.
 """
 
 import collections
+import contextlib
 import os
 from typing import Any, Callable, Mapping, Optional, Sequence
 import weakref
@@ -25,9 +26,12 @@ from impala_tf.comms import reverb_calls
 from impala_tf.comms import saved_tables
 from impala_tf.replay import episodes
 from impala_tf.runtime import ports
+from impala_tf.storage import files
 
 QUEUE = 'queue'
 REPLAY = 'replay'
+
+_START_TIMEOUT_SECS = 30
 
 _NEW_PRIORITY = 1.  # In units of the mean, see `replay.priorities`.
 
@@ -110,10 +114,12 @@ def make_server(tables: Sequence[reverb.Table], port: Optional[int],
       for none.
 
   Raises:
-    OSError: the port is taken.
+    OSError: the port is taken, or this process does not reach the server.
     UserError: the files in `checkpoint_dir` are damaged.
   """
   port, claimed = ports.claim(port)
+  held = contextlib.ExitStack()
+  held.callback(claimed.close)
   try:
     if checkpoint_dir is None:
       # Reverb's own default, without the empty directory that it would leave.
@@ -121,15 +127,20 @@ def make_server(tables: Sequence[reverb.Table], port: Optional[int],
       os.rmdir(checkpointer.path)
     else:
       saved_tables.keep_only(checkpoint_dir, REPLAY)
-      checkpointer = reverb.checkpointers.DefaultCheckpointer(checkpoint_dir)
+      files.make_directory(checkpoint_dir)
+      checkpointer = reverb.checkpointers.DefaultCheckpointer(
+          held.enter_context(files.literal(checkpoint_dir)))
     server = reverb.Server(list(tables), port=port, checkpointer=checkpointer)
+    # Calls without a deadline would wait for ever if the network is in the way.
+    reverb_calls.server_info(
+        reverb.Client(f'localhost:{port}'), _START_TIMEOUT_SECS)
   except (RuntimeError, tf.errors.OpError) as error:
     if checkpoint_dir is None:
       raise
     raise config_lib.UserError(
         f'the replay saved in {checkpoint_dir} is damaged ({error}); remove it '
         'to go on with an empty one') from error
-  weakref.finalize(server, claimed.close)  # It lives as long.
+  weakref.finalize(server, held.close)  # It lives as long.
   return server
 
 

@@ -28,6 +28,7 @@ import tree
 from impala_tf import config as config_lib
 from impala_tf.envs import environment as environment_lib
 from impala_tf.runtime import bound_to_parent
+from impala_tf.runtime import output
 from impala_tf.runtime import user_modules
 from impala_tf.storage import files
 
@@ -284,6 +285,7 @@ class Workers:
     self._answers.close()  # Last, so that workers at a step can answer.
 
 
+@output.never_failing()  # Simulators may print.
 def _serve(modules: Sequence[str], make: MakeFn, w: int, owner: np.ndarray,
            shared_specs: _Shared, memory: _Shared,
            connection: connection_lib.Connection,

@@ -20,6 +20,8 @@ from impala_tf.runs import gin_config
 from impala_tf.runs import metrics
 from impala_tf.runs import progress
 from impala_tf.runs import run_directory
+from impala_tf.runtime import output
+from impala_tf.runtime import proxies
 from impala_tf.runtime import sizing
 from impala_tf.runtime import stop_signals
 from impala_tf.runtime import user_modules
@@ -45,6 +47,7 @@ class TrainingResult(NamedTuple):
   best_checkpoint: Optional[str]
 
 
+@output.never_failing()
 def train(config: Union[config_lib.Config, str], run_dir: Optional[str] = None,
           *, in_process: bool = False,
           bindings: Optional[Mapping[str, Any]] = None,
@@ -92,6 +95,7 @@ def train(config: Union[config_lib.Config, str], run_dir: Optional[str] = None,
     _share_registered(config)
   chosen = local_run.choose_ports(None, 1)
   run_dir = run_dir or run_directory.fresh_path(config.environment.level)
+  proxies.bypass()
   with local_run.begun(
       run_dir, config, chosen, 'this process keeps its network', allow_changes,
       init_from), contextlib.ExitStack() as stack:

@@ -53,6 +53,10 @@ def logs_path(run_dir: str) -> str:
 def reach(run_dir: str) -> None:
   """Raises RunDirectoryError if the directory's URL does not answer."""
   if files.is_url(run_dir):
+    if files.is_pattern(run_dir):
+      raise RunDirectoryError(
+          f'{run_dir} would be a pattern for TensorFlow; choose a URL without '
+          '*, ?, [ and \\')
     try:
       files.reach(run_dir, _REACH_SECS)
     except files.RemoteError as error:
@@ -79,11 +83,18 @@ def check_writable(path: pathlib.Path, flag: str) -> None:
         f'{flag} must be a path of a file system, but is a URL, as only a '
         'run directory can be; mount the bucket (with gcsfuse, say), and give '
         'the path of that')
-  if path.exists() and not path.is_dir():
-    raise RunDirectoryError(f'{path} is not a directory; choose another {flag}')
   nearest = path
-  while not nearest.exists():
-    nearest = nearest.parent
+  try:
+    if path.exists() and not path.is_dir():
+      raise RunDirectoryError(
+          f'{path} is not a directory; choose another {flag}')
+    while not nearest.exists():
+      nearest = nearest.parent
+    for part in path.relative_to(nearest).parts:
+      (nearest / part).exists()
+  except OSError as error:  # Such as a name of more than 255 bytes.
+    raise RunDirectoryError(f'{path} cannot be used ({error.strerror}); choose '
+                            f'another {flag}') from error
   if not os.access(nearest, os.W_OK | os.X_OK) or not nearest.is_dir():
     raise RunDirectoryError(f'{path} cannot be written ({nearest} does not '
                             f'allow it); choose another {flag}')

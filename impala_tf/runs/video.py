@@ -115,7 +115,8 @@ class Video:
     if self._writer is None:
       import imageio
       self._writer = imageio.get_writer(
-          self._new_path, fps=self._pictures_per_sec, macro_block_size=1)
+          os.path.abspath(self._new_path),  # FFmpeg takes a:b for a URL.
+          fps=self._pictures_per_sec, macro_block_size=1)
     self._writer.append_data(picture)
 
   def close(self) -> None:

@@ -21,14 +21,19 @@ COMPLAINT = 'error: '
 REMARK = 'note: '
 
 _ACTOR_NICENESS = 10  # Of 19; about a tenth of the share of niceness 0.
+# For the last update and a checkpoint, which a slow store may get.
+_STOP_LIMIT_SECS = 120.
 _MAX_TRIES = 100  # A tenth of a second each, for as many actors at once.
 
 
-def stop_with_parent(stop: Callable[[], None]) -> None:
+def stop_with_parent(stop: Callable[[], None],
+                     limit_secs: float = _STOP_LIMIT_SECS) -> None:
   """Calls `stop` from a thread when the supervisor is gone.
 
   The supervisor holds the other end of the child's standard input and never
-  writes to it, so the input ends when the supervisor does.
+  writes to it, so the input ends when the supervisor does. A process that has
+  not ended after `limit_secs`, as in a call of C++ that waits for ever, ends
+  with exit code 1.
   """
 
   def watch():
@@ -38,6 +43,8 @@ def stop_with_parent(stop: Callable[[], None]) -> None:
     except OSError:
       pass
     stop()
+    time.sleep(limit_secs)
+    os._exit(1)
 
   threading.Thread(target=watch, daemon=True).start()
 
@@ -47,9 +54,13 @@ def note_signals(signals: List[int], is_supervised: bool) -> None:
 
   A supervised program leaves Ctrl-C to its supervisor.
   """
-  for signum in ((signal.SIGTERM,) if is_supervised
-                 else stop_signals.STOP_SIGNALS):
-    signal.signal(signum, lambda signum, frame: signals.append(signum))
+  def note(signum, unused_frame):
+    signals.append(signum)
+
+  if is_supervised:
+    signal.signal(signal.SIGTERM, note)
+  else:
+    stop_signals.handle(note)
 
 
 def yield_to_others() -> None:

@@ -32,6 +32,7 @@ from impala_tf import config as config_lib
 from impala_tf import types
 from impala_tf.config import fingerprint as fingerprint_lib
 from impala_tf.runtime import interfaces
+from impala_tf.runtime import ports
 from impala_tf.runtime import waiting
 from impala_tf.storage import files
 
@@ -164,8 +165,8 @@ def _meet(place: Place, poll: waiting.PollFn) -> None:
   """Waits until every other learner has listened at its address."""
   port = int(place.addresses[place.task].rpartition(':')[2])
   absent = [task for task in range(len(place.addresses)) if task != place.task]
-  with socket.create_server(('::', port), family=socket.AF_INET6,
-                            dualstack_ipv6=True):
+  with ports.bound(port) as server:
+    server.listen()
     while True:
       absent = [task for task in absent if not _listens(place.addresses[task])]
       if not absent:

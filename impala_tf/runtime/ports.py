@@ -4,6 +4,28 @@ import socket
 from typing import List, Optional, Sequence, Tuple
 
 
+def bound(port: int) -> socket.socket:
+  """Makes a socket with a port of all addresses; 0 takes a free port.
+
+  Kernels without IPv6 have IPv4's addresses only. Raises OSError if the port is
+  taken.
+  """
+  has_both = socket.has_dualstack_ipv6()
+  made = socket.socket(socket.AF_INET6 if has_both else socket.AF_INET,
+                       socket.SOCK_STREAM)
+  try:
+    if has_both:
+      made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+    # Otherwise the connections of a server that was killed would block its port
+    # for a minute. A port on which a server listens stays taken.
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    made.bind(('', port))
+  except (OSError, OverflowError):
+    made.close()
+    raise
+  return made
+
+
 def choose(port: Optional[int] = None) -> int:
   """Returns `port` if nothing listens on it; for None, a free port.
 
@@ -12,17 +34,12 @@ def choose(port: Optional[int] = None) -> int:
   Raises:
     OSError: if the port is taken, or no port is free.
   """
-  with socket.socket(socket.AF_INET6, socket.SOCK_STREAM) as probe:
-    probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-    # Otherwise the connections of a server that was killed would block its port
-    # for a minute. A port on which a server listens stays taken.
-    probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-      probe.bind(('::', port or 0))
-    except (OSError, OverflowError) as error:
-      raise OSError(f'port {port} cannot be used ({error}); choose another, or '
-                    'none to get a free one') from error
-    return probe.getsockname()[1]
+  try:
+    with bound(port or 0) as probe:
+      return probe.getsockname()[1]
+  except (OSError, OverflowError) as error:
+    raise OSError(f'port {port} cannot be used ({error}); choose another, or '
+                  'none to get a free one') from error
 
 
 def choose_free(number: int, besides: Sequence[int] = ()) -> List[int]:

@@ -2,33 +2,48 @@
 
 import signal
 import threading
-from typing import Any, Dict, Optional
+import time
+from typing import Any, Callable, Dict, Optional
 
-STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+# One request may arrive twice: `timeout` and Slurm signal a program and then
+# its group, a closing terminal sends SIGHUP besides that of its shell.
+_ONE_REQUEST_SECS = 1.
+
+
+def handle(handler: Callable[[int, Any], None]) -> Dict[int, Any]:
+  """Sets the handler of all stop signals; returns those before.
+
+  A SIGHUP that is ignored, as under nohup, stays ignored.
+  """
+  return {signum: signal.signal(signum, handler) for signum in STOP_SIGNALS
+          if not (signum == signal.SIGHUP and
+                  signal.getsignal(signum) == signal.SIG_IGN)}
 
 
 class StopSignals:
   """A context that records stop signals instead of acting on them.
 
   Python lets only the main thread handle signals; other threads record none.
-  `first` is the first signal, or None; `are_repeated` whether another followed.
+  `first` is the first signal, or None; `are_repeated` whether another followed
+  after more than a second, from somebody who has lost patience.
   """
 
   def __init__(self, note_first_only: bool = False):
     """Starts without a signal.
 
-    With `note_first_only`, a second signal is handled as before the context,
+    With `note_first_only`, a repeated signal is handled as before the context,
     for processes that may hang in the user's code.
     """
     self._note_first_only = note_first_only
     self._handlers: Dict[int, Any] = {}
+    self._first_time = 0.
     self.first: Optional[int] = None
     self.are_repeated = False
 
   def __enter__(self) -> 'StopSignals':
     if threading.current_thread() is threading.main_thread():
-      self._handlers = {signum: signal.signal(signum, self._note)
-                        for signum in STOP_SIGNALS}
+      self._handlers = handle(self._note)
     return self
 
   def __exit__(self, *unused):
@@ -39,7 +54,11 @@ class StopSignals:
       signal.signal(signum, handler)
 
   def _note(self, signum, unused_frame):
-    self.are_repeated = self.first is not None
-    self.first = self.first or signum
-    if self._note_first_only:
-      self._restore()
+    now = time.monotonic()
+    if self.first is None:
+      self.first, self._first_time = signum, now
+    elif now - self._first_time > _ONE_REQUEST_SECS:
+      self.are_repeated = True
+      if self._note_first_only:
+        self._restore()
+        signal.raise_signal(signum)

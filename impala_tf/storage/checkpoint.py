@@ -18,7 +18,16 @@ import json
 import math
 import os
 import re
-from typing import List, Mapping, NamedTuple, Optional, Sequence, Union
+from typing import (
+    Any,
+    Iterator,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Union,
+)
 
 from absl import logging
 import tensorflow as tf
@@ -117,6 +126,22 @@ def find(run_dir: str, which: Which = NEWEST) -> List[str]:
   return found
 
 
+@contextlib.contextmanager
+def _literal(path: str) -> Iterator[str]:
+  """Yields a checkpoint's prefix that TensorFlow takes as it is."""
+  directory, name = os.path.split(path)
+  with files.literal(directory) as literal:
+    yield os.path.join(literal, name)
+
+
+@contextlib.contextmanager
+def _reader(path: str) -> Iterator[Any]:
+  """Yields a reader of a checkpoint; raises errors of `_DAMAGE`."""
+  with _literal(path) as prefix:
+    # `list_variables` would take the path for a directory in some stores.
+    yield tf.compat.v1.train.NewCheckpointReader(prefix)
+
+
 def restore(parts: Mapping[str, tf.Module], paths: Sequence[str], whole: bool,
             optional: Sequence[str] = ()) -> Optional[str]:
   """Reads the first checkpoint that is whole and returns its path.
@@ -135,10 +160,9 @@ def restore(parts: Mapping[str, tf.Module], paths: Sequence[str], whole: bool,
   only_to_play = []
   for path in paths:
     try:
-      # `list_variables` would take the path for a directory in some stores.
-      reader = tf.compat.v1.train.NewCheckpointReader(path)
-      saved = {key.partition('/')[0]
-               for key in reader.get_variable_to_shape_map()}
+      with _reader(path) as reader:
+        saved = {key.partition('/')[0]
+                 for key in reader.get_variable_to_shape_map()}
       wanted = {name: module for name, module in parts.items()
                 if name in saved or name not in optional}
       missing = sorted(wanted.keys() - saved)
@@ -147,7 +171,8 @@ def restore(parts: Mapping[str, tf.Module], paths: Sequence[str], whole: bool,
         raise ValueError(f'it holds no {", ".join(missing)}')
       # `restore`, since `read` would not ask for TensorFlow's own counter, and
       # the file would hold one thing more than is wanted.
-      status = tf.train.Checkpoint(**wanted).restore(path)
+      with _literal(path) as prefix:
+        status = tf.train.Checkpoint(**wanted).restore(prefix)
       status.assert_existing_objects_matched()
       if whole:
         status.assert_consumed()
@@ -180,7 +205,8 @@ def write_parts(parts: Mapping[str, tf.Module], path: str) -> None:
   `path` is the prefix of its files, in a directory that exists.
   """
   try:
-    tf.train.Checkpoint(**parts).write(path)
+    with _literal(path) as prefix:
+      tf.train.Checkpoint(**parts).write(prefix)
   except _UNWRITTEN as error:
     raise OSError(f'{path} could not be written: {_cause(error)}') from error
 
@@ -188,9 +214,9 @@ def write_parts(parts: Mapping[str, tf.Module], path: str) -> None:
 def is_whole(path: str) -> bool:
   """Returns whether all values of a checkpoint can be read."""
   try:
-    reader = tf.compat.v1.train.NewCheckpointReader(path)
-    for name in reader.get_variable_to_shape_map():
-      reader.get_tensor(name)
+    with _reader(path) as reader:
+      for name in reader.get_variable_to_shape_map():
+        reader.get_tensor(name)
   except _DAMAGE as error:
     logging.error('Checkpoint %s is damaged: %s', path, files.one_line(error))
     return False
@@ -200,7 +226,8 @@ def is_whole(path: str) -> bool:
 def read_parts(parts: Mapping[str, tf.Module], path: str) -> None:
   """Reads parts that `write_parts` has written; raises CheckpointError."""
   try:
-    status = tf.train.Checkpoint(**parts).read(path)
+    with _literal(path) as prefix:
+      status = tf.train.Checkpoint(**parts).read(prefix)
     status.assert_existing_objects_matched().assert_consumed()
   except _DAMAGE as error:
     raise CheckpointError(
@@ -225,9 +252,6 @@ class Checkpointer:
     self._directory = os.path.join(run_dir, DIRECTORY)
     self._best = find_best(run_dir)
     self._checkpoint = tf.train.Checkpoint(**parts)
-    self._manager = tf.train.CheckpointManager(
-        self._checkpoint, self._directory, max_to_keep=keep,
-        checkpoint_name=_PREFIX)
     # Prefix of the one that was restored or saved last.
     self._last: Optional[str] = None
     self._has_spare = False
@@ -260,34 +284,37 @@ class Checkpointer:
     """
     new = os.path.join(self._directory, f'{_PREFIX}-{number}')
     try:
+      files.make_directory(self._directory)
       if new == self._last:
-        # `restore` asks for TensorFlow's own counter, which the manager counts
-        # up and `write` does not.
-        self._checkpoint.save_counter.assign_add(1)
-        self._checkpoint.write(_spare_of(new))
+        self._write(_spare_of(new))
         self._has_spare = True
-      path = self._manager.save(checkpoint_number=number)
+      self._write(new)
     except _UNWRITTEN as error:
       # Remains fill a disk that is full.
       self._remove_remains(_spare_of(new) if self._has_spare else None)
       raise OSError(f'checkpoint {number} could not be written to '
                     f'{self._directory}: {_cause(error)}') from error
     self._last = new
-    if self._has_spare:
-      self._has_spare = False
-      self._remove_remains(None)
+    self._has_spare = False
+    self._remove_remains(None)
     if score is not None and math.isfinite(score) and (
         self._best is None or (
             score > self._best.score and number != self._best.number)):
       self._save_best(number, score)
-    return path
+    return new
+
+  def _write(self, path: str) -> None:
+    # `restore` asks for TensorFlow's own counter, which `write` does not make.
+    self._checkpoint.save_counter.assign_add(1)
+    with _literal(path) as prefix:
+      self._checkpoint.write(prefix)
 
   def _save_best(self, number: int, score: float) -> None:
     """Writes the best checkpoint, and then removes the previous one."""
     best = Best(os.path.join(self._directory, f'{BEST}-{number}'), number,
                 score)
     try:
-      self._checkpoint.write(best.path)
+      self._write(best.path)
       files.write(os.path.join(self._directory, _BEST_FILE),
                   json.dumps({'number': number, 'score': score}).encode())
       self._best = best
@@ -299,13 +326,13 @@ class Checkpointer:
 
   def _remove_remains(self, restored: Optional[str]) -> None:
     """Removes incomplete and outdated checkpoints, except `restored`."""
-    wanted = {restored, *self._manager.checkpoints,
-              *newest_first(self._run_dir)[:self._keep]}
+    wanted = {restored, self._last, *newest_first(self._run_dir)[:self._keep]}
     if self._best:
       wanted.add(self._best.path)
     for name in files.names(self._directory):
       if not name.startswith((f'{_PREFIX}-', f'{_SPARE}-', f'{BEST}-',
-                              'checkpoint.tmp', files.new_path(_BEST_FILE))):
+                              # TensorFlow's own list, of earlier versions.
+                              'checkpoint', files.new_path(_BEST_FILE))):
         continue
       match = _PART.fullmatch(name)
       if match and os.path.join(self._directory, match.group(1)) in wanted:

@@ -20,6 +20,7 @@ import types
 from typing import Any, Iterator, List, Optional, Set
 
 _URL = re.compile(r'\w[\w+.-]*://')
+_PATTERN = re.compile(r'[*?[\\]')  # What makes a path one, for TensorFlow.
 _REMEDY = 'check its name, the network, and what this machine may do there'
 _OF_THIS_MACHINE = ('file', 'ram')
 _opened: Set[str] = set()  # Schemes.
@@ -47,6 +48,28 @@ def is_url(path: str) -> bool:
 def needs_network(path: str) -> bool:
   """Returns whether a path is a URL on other machines."""
   return is_url(path) and _scheme(path) not in _OF_THIS_MACHINE
+
+
+def is_pattern(path: str) -> bool:
+  """Returns whether TensorFlow and Reverb would take a path for a pattern."""
+  return _PATTERN.search(path) is not None
+
+
+@contextlib.contextmanager
+def literal(directory: str) -> Iterator[str]:
+  """Yields a path of a directory that is no pattern, while the context lasts.
+
+  TensorFlow looks for files that match what it reads, and Reverb for what it
+  removes: of try[1] they would find those of try1. They know no escapes.
+  """
+  if not is_pattern(directory):
+    yield directory
+    return
+  descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+  try:
+    yield f'/proc/self/fd/{descriptor}'
+  finally:
+    os.close(descriptor)
 
 
 def _scheme(url: str) -> str:

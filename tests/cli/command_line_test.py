@@ -50,6 +50,19 @@ def test_empty_value_is_refused(refused, tmp_path, monkeypatch, program, flag):
   assert not any(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize('value, encoding', [
+    (b'gr\xf6\xdfe', 'utf-8'), ('größe'.encode(), 'latin-1')])
+def test_path_that_tensorflow_would_write_otherwise_is_refused(
+    refused, tmp_path, monkeypatch, value, encoding):
+  monkeypatch.chdir(tmp_path)
+  monkeypatch.setattr(command_line.os, 'fsencode', lambda path: path.encode(
+      encoding, 'surrogateescape'))
+  line = refused(train.main,
+                 '--run_dir=' + value.decode(encoding, 'surrogateescape'))
+  assert line.startswith('error: --run_dir is not in UTF-8; rename the path')
+  assert not any(tmp_path.iterdir())
+
+
 def test_empty_argument_is_refused(refused):
   assert 'run_dir is empty; give it a value' in refused(evaluate.main, '')
   assert 'RUN_DIR is empty; give it a value' in refused(plot.main, 'run', '')

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import signal
 import sys
 import time
 import types
@@ -17,6 +18,7 @@ from impala_tf.runs import metrics
 from impala_tf.runtime import local
 from impala_tf.runtime import ports
 from tests.fixtures import fake_wandb
+from tests.fixtures import no_ipv6
 from tests.fixtures import programs
 from tests.fixtures.faults import runs
 
@@ -297,6 +299,51 @@ def test_interrupted_run_goes_on_and_a_killed_one_saves(tmp_path):
     # It plays other games than before.
     assert programs.pids(f'--run_dir={tmp_path}', f'--seed={saved * 10_000}')
     _kill_supervisor(run)
+
+
+@pytest.mark.slow
+@_SLOW_START
+@pytest.mark.parametrize('in_process, signals', [
+    (False, (signal.SIGTERM, signal.SIGTERM)),  # As `timeout` sends it.
+    (True, (signal.SIGHUP, signal.SIGTERM))])  # As systemd.
+def test_request_to_stop_that_arrives_twice_is_one(
+    tmp_path, in_process, signals):
+  with _training(tmp_path, *_LONG, runs.bind(
+      'ExperimentConfig.in_process', in_process)) as run:
+    run.wait_for_frames()
+    for signum in signals:
+      run.process.send_signal(signum)
+    code, text = run.end()
+  assert code == 128 + signals[0], text
+  assert f'--run_dir={tmp_path} resumes' in text
+  assert run.newest_checkpoint() == run.row()['updates']
+
+
+@pytest.mark.slow
+@_SLOW_START
+@no_ipv6.NEEDED
+def test_run_in_a_strange_shell_outlives_its_reader_and_is_evaluated(tmp_path):
+  nowhere = str(tmp_path / 'nowhere')
+  variables = {
+      **os.environ, 'PYTHONPATH': str(programs.ROOT), 'HOME': nowhere,
+      'TMPDIR': nowhere, 'PYTHONIOENCODING': 'ascii', 'OMP_NUM_THREADS': '1',
+      'CUDA_VISIBLE_DEVICES': '', 'https_proxy': 'http://127.0.0.1:9'}
+  run_dir = tmp_path / 'try[1] ü:*?\\'
+  with programs.running(
+      '-m', 'tests.fixtures.no_ipv6', '-m', 'impala_tf', 'train',
+      *programs.CATCH, f'--run_dir={run_dir}',
+      runs.bind('ExperimentConfig.total_frames', 4000), env=variables) as run:
+    while not run.stdout.readline().startswith('return '):
+      assert run.poll() is None, run.stderr.read()
+    run.stdout.close()
+    assert run.wait(_DEADLINE_SECS) == 0
+    assert run.stderr.read() == (
+        'standard output cannot be written (Broken pipe); the program goes '
+        'on\n')
+  ran = programs.run('impala_tf', 'evaluate', run_dir, '--episodes=2',
+                     env=variables, timeout=_DEADLINE_SECS)
+  assert ran.returncode == 0, ran.stderr
+  assert 'checkpoint              ckpt-100\n' in ran.stdout
 
 
 @pytest.mark.slow

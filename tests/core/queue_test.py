@@ -246,6 +246,22 @@ def test_replay_is_there_again_after_a_restart(tmp_path):
   server.stop()
 
 
+def test_replay_in_a_directory_like_a_pattern_leaves_its_neighbour_alone(
+    tmp_path):
+  for name in 'try1', 'try[1]':
+    _, server, writer, client = _serve_replay(10, str(tmp_path / name))
+    for number in range(2):  # Only the last one stays.
+      writer.write(unrolls.numbered(number))
+      writer.flush()
+      client.checkpoint()
+    server.stop()
+  for name in 'try1', 'try[1]':
+    assert len(list((tmp_path / name).iterdir())) == 1
+    _, server, _, client = _serve_replay(10, str(tmp_path / name))
+    assert client.server_info()['replay'].current_size == 2
+    server.stop()
+
+
 def test_damaged_replay_is_told_in_a_line(tmp_path):
   _, server, writer, client = _serve_replay(10, str(tmp_path))
   writer.write(unrolls.packed(unrolls.numbered(1)))

@@ -369,6 +369,39 @@ def test_symlinked_checkout_has_the_same_environment(made, tmp_path):
   assert not (tmp_path / '.venv').exists()
 
 
+def test_checkout_that_python_cannot_search_is_refused(machine):
+  machine.root = machine.root.rename(machine.root.with_name('a:b'))
+  machine.add_python('python3.11')
+  code, (line,) = machine.run()
+  assert code == 2 and f'{machine.root}, since a colon' in line
+  assert not machine.calls('python3.11')
+
+
+@pytest.mark.parametrize('name', ['a[1]*?', "it's größe", r'a\b', 'x' * 200])
+def test_checkout_may_have_any_other_name(machine, name):
+  machine.root = machine.root.rename(machine.root.with_name(name))
+  machine.add_python('python3.11')
+  assert machine.run()[0] == 0 and machine.run() == (0, [])
+  machine.make_stale()
+  assert machine.run()[0] == 0
+  machine.make_stale()
+  assert machine.run()[0] == 0 and len(machine.environments()) == 2
+
+
+def test_pinned_packages_come_before_those_of_the_users_path(made, tmp_path):
+  (made.root / 'launch/show.sh').write_text(
+      '#!/usr/bin/env bash\n'
+      'source "${BASH_SOURCE[0]%/*}/setup.sh"\n'
+      'echo "$PYTHONPATH" "${PYTHONHOME-none}" >&2\n')
+  (made.root / 'launch/show.sh').chmod(0o755)
+  site = made.python.parents[1].resolve() / 'lib/python3.11/site-packages'
+  site.mkdir(parents=True)
+  for given, expected in ((None, ''), ('', ''), ('/x:/y', f':{site}:/x:/y')):
+    variables = {} if given is None else {'PYTHONPATH': given}
+    assert made.run('launch/show.sh', PYTHONHOME='/z', **variables) == (
+        0, [f'{made.root}{expected} none'])
+
+
 def test_environment_stays_as_long_as_a_program_runs_from_it(made):
   first = (made.root / '.venv').resolve()
   with subprocess.Popen(

@@ -141,10 +141,18 @@ def test_foreign_directory_is_refused(place):
   assert files.names(place) == ['thesis.tex']
 
 
-@pytest.mark.parametrize('path', ['file', 'file/run', 'file/a/b'])
+@pytest.mark.parametrize('path', [
+    'file', 'file/run', 'file/a/b', 256 * 'x', 'a/' + 200 * 'ü'])
 def test_what_cannot_be_a_directory_is_refused(tmp_path, path):
   (tmp_path / 'file').touch()
   _refused(tmp_path / path, CONFIG, 'choose another --run_dir')
+  assert [name.name for name in tmp_path.iterdir()] == ['file']
+
+
+@pytest.mark.parametrize('name', ['a*', 'a?', 'a[0]', 'a\\b'])
+def test_url_that_would_be_a_pattern_is_refused(tmp_path, name):
+  _refused(f'ram:/{tmp_path}/{name}', CONFIG, 'would be a pattern')
+  assert not files.exists(f'ram:/{tmp_path}')
 
 
 def _fail_within(path, *names):

@@ -1,5 +1,6 @@
 """Tests of videos: what they show, how large, how long, and in which files."""
 
+import pathlib
 import tempfile
 import time
 
@@ -35,7 +36,7 @@ def _film(path, environment, num_steps=8, **how):
   for _ in range(3):
     made.on_step(1)  # The next episode is not shown.
   made.close()
-  return imageio.v2.get_reader(path)
+  return imageio.v2.get_reader(path.resolve())
 
 
 @pytest.mark.parametrize('shape, size', [
@@ -63,6 +64,12 @@ def test_every_format_has_the_first_episode_only(
   np.testing.assert_allclose(brightness, range(10, 90, 10), atol=3)
   assert [p.name for p in tmp_path.iterdir()] == [f'x{ending}']
   assert not caplog.records and capfd.readouterr().err == ''
+
+
+def test_relative_path_with_a_colon_is_no_url(tmp_path, monkeypatch):
+  monkeypatch.chdir(tmp_path)
+  reader = _film(pathlib.Path('a:b [1] %d.mp4'), _Environment())
+  assert len([p for p in reader]) == 8
 
 
 def test_film_is_as_fast_as_the_game_and_as_long_as_asked(tmp_path):

@@ -6,6 +6,23 @@ from impala_tf.runtime import child
 from tests.fixtures import programs
 
 
+def test_process_that_is_deaf_ends_some_time_after_its_supervisor():
+  code = """
+import threading
+from impala_tf.runtime import child
+child.stop_with_parent(lambda: print('asked to stop', flush=True), 0.5)
+print('waits', flush=True)
+threading.Event().wait()
+"""
+  with programs.running('-c', code, stdin=programs.PIPE) as process:
+    assert process.stdout.readline() == 'waits\n'
+    assert process.poll() is None
+    process.stdin.close()
+    process.stdin = None
+    output, errors = process.communicate(timeout=programs.DEADLINE_SECS)
+  assert (process.returncode, output, errors) == (1, 'asked to stop\n', '')
+
+
 def test_actors_yield_to_the_learner():
   code = """
 import os

@@ -5,6 +5,7 @@ import socket
 import pytest
 
 from impala_tf.runtime import ports
+from tests.fixtures import no_ipv6
 from tests.fixtures import programs
 
 
@@ -32,6 +33,27 @@ def test_taken_port_is_refused(family, address, function):
     port = server.getsockname()[1]
     with pytest.raises(OSError, match=f'port {port} cannot be used'):
       function(port)
+
+
+@no_ipv6.NEEDED
+def test_without_ipv6_ports_are_those_of_ipv4():
+  program = """
+import socket
+from impala_tf.runtime import ports
+assert not socket.has_dualstack_ipv6()
+with socket.create_server(('', 0)) as server:
+  for choose in ports.choose, ports.claim:
+    try:
+      choose(server.getsockname()[1])
+    except OSError as error:
+      print(error)
+print(ports.choose(ports.claim()[0]))
+"""
+  ran = programs.run('tests.fixtures.no_ipv6', '-c', program)
+  assert ran.returncode == 0, ran.stderr
+  *refusals, port = ran.stdout.splitlines()
+  assert len(refusals) == 2 and int(port) > 1023
+  assert all('cannot be used ([Errno 98]' in line for line in refusals)
 
 
 def test_claim_ends_with_a_killed_process_or_its_socket():

@@ -128,7 +128,7 @@ def test_kill_while_writing_leaves_the_one_before(saved, tmp_path):
   parts = saved_parts.Parts(tmp_path)
   assert parts.checkpointer.restore().endswith('ckpt-12')
   saved_parts.assert_equal(parts.values(), saved[12])
-  assert _names(tmp_path) == {'checkpoint', *_names_of(tmp_path, 5, 12)}
+  assert _names(tmp_path) == _names_of(tmp_path, 5, 12)
   # A resumed run can be resumed again.
   values = parts.randomise(20)
   parts.checkpointer.save(20)
@@ -149,16 +149,17 @@ def test_kill_while_writing_one_of_the_same_number_leaves_the_later(
     parts.checkpointer.restore()
   index, _ = saved_parts.checkpoint_files(tmp_path, 12)
   before = index.read_bytes()
-  save = tf.train.CheckpointManager.save
+  write = tf.train.Checkpoint.write
 
-  def kill(manager, **kwargs):
-    save(manager, **kwargs)
-    index.write_bytes(before)
-    raise Killed
+  def kill(parts, path):
+    write(parts, path)
+    if path == str(index.with_suffix('')):
+      index.write_bytes(before)
+      raise Killed
 
   values = parts.randomise(2)
   with monkeypatch.context() as patch:
-    patch.setattr(tf.train.CheckpointManager, 'save', kill)
+    patch.setattr(tf.train.Checkpoint, 'write', kill)
     with pytest.raises(Killed):
       parts.checkpointer.save(12)
   again = saved_parts.Parts(tmp_path, keep=1)
@@ -174,22 +175,29 @@ def test_kill_while_writing_one_of_the_same_number_leaves_the_later(
   saved_parts.assert_equal(last.values(), values)
 
 
-def test_checkpoint_killed_before_it_was_listed_does_not_stay_for_ever(
-    tmp_path):
-  parts = saved_parts.Parts(tmp_path)
-  state = tmp_path / 'checkpoints' / 'checkpoint'
+def test_more_checkpoints_than_are_kept_do_not_stay_for_ever(tmp_path):
+  parts = saved_parts.Parts(tmp_path, keep=9)
   for number in (1, 2, 3, 4):
     values = parts.randomise(number)
     parts.checkpointer.save(number)
-    if number == 1:  # As if this one alone had been listed.
-      listed = state.read_text()
-      parts = saved_parts.Parts(tmp_path, keep=9)
-  state.write_text(listed)
   again = saved_parts.Parts(tmp_path, keep=2)
   assert again.checkpointer.restore().endswith('ckpt-4')
   saved_parts.assert_equal(again.values(), values)
-  numbers = {path.name for path in (tmp_path / 'checkpoints').glob('*.index')}
-  assert numbers == {'ckpt-1.index', 'ckpt-3.index', 'ckpt-4.index'}
+  assert _names(tmp_path) == _names_of(tmp_path, 3, 4)
+
+
+def test_newest_is_kept_though_one_of_a_higher_number_is_damaged(tmp_path):
+  parts = saved_parts.Parts(tmp_path, keep=1)
+  parts.checkpointer.save(12)
+  later = saved_parts.Parts(tmp_path, keep=2)
+  later.checkpointer.save(20)
+  saved_parts.cut_index(*saved_parts.checkpoint_files(tmp_path, 20))
+  assert parts.checkpointer.restore().endswith('ckpt-12')
+  values = parts.randomise(2)
+  parts.checkpointer.save(15)
+  again = saved_parts.Parts(tmp_path, keep=1)
+  assert again.checkpointer.restore().endswith('ckpt-15')
+  saved_parts.assert_equal(again.values(), values)
 
 
 @pytest.mark.parametrize('size', [0, 1, 500, 2_000])
@@ -211,16 +219,46 @@ def test_failed_save_is_an_error_and_leaves_the_others(saved, tmp_path, size):
   assert saved_parts.Parts(tmp_path).checkpointer.restore().endswith('ckpt-21')
 
 
-def test_tensorflows_state_file_is_not_trusted(saved, tmp_path):
+def test_tensorflows_list_of_earlier_versions_is_not_trusted_and_goes(
+    saved, tmp_path):
   state = tmp_path / 'checkpoints' / 'checkpoint'
-  for content in (None, 'nonsense {', 'model_checkpoint_path: "ckpt-99"\n'):
-    state.unlink()
-    if content is not None:
-      state.write_text(content)
+  for content in 'nonsense {', 'model_checkpoint_path: "ckpt-99"\n':
+    state.write_text(content)
     parts = saved_parts.Parts(tmp_path, seed=2)
     assert parts.checkpointer.restore().endswith('ckpt-12')
     saved_parts.assert_equal(parts.values(), saved[12])
-    parts.checkpointer.save(12)
+    assert not state.exists()
+
+
+@pytest.mark.parametrize('name', [
+    'lr=[0.001]', 'try[1]', 'a*', 'a?', 'a\\b', 'a:b', 'a b', 'größe',
+    '%d {x} $HOME', 'x' * 250])
+def test_any_directory_is_taken_as_it_is(tmp_path, name):
+  run_dir = tmp_path / name
+  parts = saved_parts.Parts(run_dir, keep=1)
+  for number in 1, 2, 2, 3:
+    values = parts.randomise(number)
+    parts.checkpointer.save(number, score=number)
+  again = saved_parts.Parts(run_dir, seed=2)
+  assert again.checkpointer.restore() == str(run_dir / 'checkpoints' / 'ckpt-3')
+  saved_parts.assert_equal(again.values(), values)
+  assert checkpoint.is_whole(checkpoint.find(str(run_dir), 'best')[0])
+  copy = str(run_dir / 'copy')
+  checkpoint.write_parts({'totals': parts.totals}, copy)
+  best = again.randomise(4) and float(parts.totals.best_return)
+  checkpoint.read_parts({'totals': again.totals}, copy)
+  assert float(again.totals.best_return) == best
+
+
+def test_neighbours_that_a_pattern_would_match_are_left_alone(tmp_path):
+  names = []
+  for name in 'try1', 'try[1]':
+    parts = saved_parts.Parts(tmp_path / name, keep=1)
+    for number in 1, 2, 3:
+      parts.checkpointer.save(number)
+    if not names:
+      names = _names(tmp_path / name)
+  assert _names(tmp_path / 'try1') == names == _names(tmp_path / 'try[1]')
 
 
 def test_checkpoint_from_before_there_were_hyperparameters_is_resumed(tmp_path):
@@ -279,7 +317,7 @@ def test_best_stays_until_there_is_a_better_though_the_newest_go_on(tmp_path):
   assert checkpoint.find(str(tmp_path), 'best') == [best.path]
   saved_parts.assert_equal(_restored(best.path), values[3])
   assert _names(tmp_path) == {
-      'checkpoint', 'best.json', 'best-3.index', 'best-3.data-00000-of-00001',
+      'best.json', 'best-3.index', 'best-3.data-00000-of-00001',
       *_names_of(tmp_path, 6, 7)}
   # A resumed run keeps it, too.
   parts = saved_parts.Parts(tmp_path, seed=2, keep=2)
@@ -368,14 +406,23 @@ def test_best_is_read_by_its_number_while_one_of_both_files_is_whole(tmp_path):
     index.write_bytes(whole)
 
 
-def test_best_copy_that_cannot_be_written_costs_nothing_else(tmp_path, caplog):
+def test_best_copy_that_cannot_be_written_costs_nothing_else(
+    tmp_path, caplog, monkeypatch):
   parts = saved_parts.Parts(tmp_path)
   values = _save_scored(parts, 1., 5.)
-  # Where its index should go, so that TensorFlow cannot put it there.
   in_the_way = tmp_path / 'checkpoints' / 'best-3.index'
-  (in_the_way / 'x').mkdir(parents=True)
+  write = tf.train.Checkpoint.write
+
+  def write_in_vain(parts, path):
+    if path == str(in_the_way.with_suffix('')):
+      # Where the index should go, so that TensorFlow cannot put it there.
+      (in_the_way / 'x').mkdir(parents=True)
+    return write(parts, path)
+
   values[3] = parts.randomise(3)
-  assert parts.checkpointer.save(3, 6.).endswith('ckpt-3')
+  with monkeypatch.context() as patch:
+    patch.setattr(tf.train.Checkpoint, 'write', write_in_vain)
+    assert parts.checkpointer.save(3, 6.).endswith('ckpt-3')
   line, = [record.getMessage() for record in caplog.records
            if record.levelname == 'ERROR']
   assert line.startswith('The best checkpoint, 3, could not be copied in ')

@@ -3,7 +3,6 @@
 import argparse
 import os
 import secrets
-import signal
 from typing import Any, Mapping, Optional
 
 from impala_tf import config as config_lib
@@ -80,8 +79,7 @@ def _begin(supervised: bool) -> None:
     child_lib.stop_with_parent(lambda: os._exit(0))
     child_lib.yield_to_others()
   else:
-    for signum in stop_signals.STOP_SIGNALS:
-      signal.signal(signum, lambda signum, unused_frame: os._exit(128 + signum))
+    stop_signals.handle(lambda signum, unused_frame: os._exit(128 + signum))
 
 
 class _ActorProcess:

@@ -1,0 +1,70 @@
+"""Standard output and error that may fail without ending a program.
+
+What is shown to a person may be lost, as when a pipe's reader, a terminal or
+the room on a disk has gone; the work goes on. Standard library only.
+"""
+
+import contextlib
+import io
+import os
+import sys
+from typing import Iterator
+
+
+class _Lossy(io.FileIO):
+  """A file that takes everything, and drops what cannot be written."""
+
+  def __init__(self, descriptor: int):
+    super().__init__(descriptor, 'w', closefd=False)
+    self._has_failed = False
+
+  def write(self, data) -> int:
+    try:
+      written = super().write(data)
+    except OSError as error:
+      if not self._has_failed and self.fileno() == 1:
+        sys.stderr.write('standard output cannot be written '
+                         f'({error.strerror}); the program goes on\n')
+      self._has_failed = True
+      written = None
+    # None, too, if a pipe is full and does not block.
+    return len(data) if written is None else written
+
+
+def _open_closed() -> None:
+  """Opens standard files that are closed, as by `>&-`, to no file.
+
+  Otherwise the next file would get the number, and what libraries print.
+  """
+  while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+    os.set_inheritable(descriptor, True)
+  os.close(descriptor)
+
+
+@contextlib.contextmanager
+def never_failing() -> Iterator[None]:
+  """Drops what standard output and error cannot take.
+
+  Characters that their encoding lacks are replaced. Streams that somebody has
+  put in their place, as a notebook does, stay.
+  """
+  _open_closed()
+  before = sys.stdout, sys.stderr
+  for descriptor, name in (2, 'stderr'), (1, 'stdout'):
+    stream = getattr(sys, name)
+    if stream is not getattr(sys, f'__{name}__'):
+      continue
+    encoding, at_once = 'utf-8', True
+    if stream is not None:  # As for a file that was closed.
+      stream.flush()
+      encoding = stream.encoding
+      at_once = stream.line_buffering or stream.write_through
+    setattr(sys, name, io.TextIOWrapper(
+        io.BufferedWriter(_Lossy(descriptor)), encoding, 'replace',
+        line_buffering=at_once))
+  try:
+    yield
+  finally:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    sys.stdout, sys.stderr = before

@@ -1,0 +1,97 @@
+"""Output that cannot be written ends nothing, and says once what is lost."""
+
+import contextlib
+import io
+import os
+import sys
+
+import pytest
+
+from impala_tf.runtime import output
+from tests.fixtures import programs
+
+# Prints more than any buffer holds, and then shows on standard error how many
+# files are open, since none may take the place of a closed one.
+_CODE = """
+import os, sys
+from impala_tf.runtime import output
+with output.never_failing():
+  for _ in range(3):
+    print('größe · ' * 10_000, flush=True)
+  file = open(os.devnull)
+  print('done', file.fileno() > 2, file=sys.stderr)
+"""
+_LOST = 'standard output cannot be written ({}); the program goes on\n'
+
+
+def _gone(stack):
+  reader, writer = os.pipe()
+  os.close(reader)
+  stack.callback(os.close, writer)
+  return writer
+
+
+def _full(stack):
+  return stack.enter_context(open('/dev/full', 'wb')).fileno()
+
+
+def _hung_up(stack):
+  ours, theirs = os.openpty()
+  os.close(ours)
+  stack.callback(os.close, theirs)
+  return theirs
+
+
+def _not_blocking(stack):
+  reader, writer = os.pipe()
+  os.set_blocking(writer, False)
+  stack.callback(os.close, reader)
+  stack.callback(os.close, writer)
+  return writer
+
+
+@pytest.mark.parametrize('open_output, words', [
+    (_gone, _LOST.format('Broken pipe')),
+    (_full, _LOST.format('No space left on device')),
+    (_hung_up, _LOST.format('Input/output error')), (_not_blocking, '')])
+def test_program_goes_on_though_nobody_can_read(open_output, words):
+  with contextlib.ExitStack() as stack:
+    with programs.running(
+        '-c', _CODE, stdout=open_output(stack)) as process:
+      _, errors = process.communicate(timeout=programs.DEADLINE_SECS)
+  assert (process.returncode, errors) == (0, f'{words}done True\n')
+
+
+def test_program_goes_on_where_errors_cannot_be_written_either():
+  with open('/dev/full', 'wb') as full:
+    with programs.running('-c', _CODE, stdout=full, stderr=full) as process:
+      assert process.wait(programs.DEADLINE_SECS) == 0
+
+
+@pytest.mark.parametrize('closed', ['>&-', '<&- >&-'])
+def test_closed_output_is_replaced_by_no_file(closed):
+  ran = programs.run_code(
+      'import os, sys; os.execvp("bash", ["bash", *sys.argv[1:]])',
+      '-c', f'exec "$@" {closed}', 'bash', sys.executable, '-c', _CODE)
+  assert (ran.returncode, ran.stderr) == (0, 'done True\n')
+
+
+@pytest.mark.parametrize('encoding, shown', [
+    ('ascii', 'gr??e ? '), ('latin-1', 'größe · '), ('utf-8', 'größe · '),
+    ('cp437', 'größe · ')])
+def test_characters_that_an_encoding_lacks_are_replaced(encoding, shown):
+  ran = programs.run_code(
+      _CODE, text=False, env={
+          **os.environ, 'PYTHONPATH': str(programs.ROOT),
+          'PYTHONIOENCODING': encoding})
+  assert ran.returncode == 0, ran.stderr
+  assert ran.stdout.decode(encoding) == 3 * (10_000 * shown + '\n')
+
+
+def test_streams_of_others_stay_and_own_ones_come_back(monkeypatch):
+  theirs = io.StringIO()
+  monkeypatch.setattr(sys, 'stdout', theirs)
+  errors = sys.stderr
+  with output.never_failing():
+    assert sys.stdout is theirs
+  assert sys.stdout is theirs and sys.stderr is errors
