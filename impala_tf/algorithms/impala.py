@@ -1,5 +1,6 @@
 """IMPALA's loss: the V-trace actor-critic (section 4.2) and its ablations."""
 
+import math
 from typing import Callable, Dict, NamedTuple, Optional, Tuple, Union
 
 import dm_env
@@ -122,7 +123,8 @@ def loss_and_targets(
       'loss/policy_gradient': policy_gradient_loss,
       'loss/baseline': baseline_loss,
       'loss/entropy': entropy_loss,
-      'entropy': losses.masked_mean(entropies, counts),
+      **_entropy_metrics(distribution, losses.masked_mean(entropies, counts)),
+      'value_size': losses.masked_mean(tf.abs(values), counts),
       'explained_variance': _explained_variance(*scaled, mask),
       **selection.metrics,
   }
@@ -167,6 +169,14 @@ def _explained_variance(vs: tf.Tensor, values: tf.Tensor,
   total = variance(vs)
   return tf.where(
       total > 0, 1. - tf.math.divide_no_nan(variance(vs - values), total), 0.)
+
+
+def _entropy_metrics(distribution, entropy):
+  """Names the mean entropy, and its share of the largest that there is."""
+  largest = sum(map(math.log, distribution.num_values))
+  if not largest:  # Continuous actions have none.
+    return {'entropy': entropy}
+  return {'entropy': entropy, 'entropy_share': entropy / largest}
 
 
 def _off_policy_metrics(log_rhos, kl_divergences, threshold, counts):

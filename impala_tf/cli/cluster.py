@@ -104,7 +104,7 @@ def _train(args: argparse.Namespace, config: config_lib.Config,
       log = logging.FileHandler(log_dir / 'cluster.log')
       log.setFormatter(logging.Formatter('%(asctime)s %(message)s'))
       with tracking.tracking(args.track, run_dir), progress.ProgressLine(
-          plan.config.experiment.total_frames) as line, contextlib.closing(log):
+          plan.config) as line, contextlib.closing(log):
         logging.getLogger().addHandler(log)  # Which the line takes away.
         signum = run.run(lambda: newest.show(line))
   return program.conclude(run_dir, signum)

@@ -26,19 +26,32 @@ def run(action: Callable[[], Optional[int]]) -> int:
   try:
     return action() or 0
   except config_lib.UserError as error:
-    print(f'{child.COMPLAINT}{error}', file=sys.stderr)
+    _complain(error)
     return child.BAD_INPUT
   except (program_lib.RunFailed, environment.SimulatorError, ConnectionError,
           files.RemoteError) as error:
-    print(f'{child.COMPLAINT}{error}', file=sys.stderr)
+    _complain(error)
     return 1
   except KeyboardInterrupt:  # Before there was anything to end in order.
     return 128 + signal.SIGINT
 
 
+def _complain(error: Exception) -> None:
+  print(child.COMPLAINT + private_network.explained(str(error)),
+        file=sys.stderr)
+
+
 def returning_exit_code(
     main: Callable[[], Optional[int]]) -> Callable[[], int]:
-  """Decorates the `main` of a program, see `run`."""
+  """Decorates the `main` of a program, see `run`.
+
+  Refuses `python -m impala_tf.cli.train`, which would only define it.
+  """
+  if main.__module__ == '__main__':
+    verb = os.path.splitext(os.path.basename(sys.argv[0]))[0]
+    print(f'{child.COMPLAINT}this module is no program; run python -m '
+          f'impala_tf {verb}', file=sys.stderr)
+    sys.exit(child.BAD_INPUT)
   return functools.wraps(main)(lambda: run(main))
 
 

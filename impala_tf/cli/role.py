@@ -26,6 +26,7 @@ from impala_tf.cli.roles import peers
 from impala_tf.cli.roles import servers
 from impala_tf.envs import environment
 from impala_tf.roles import beginning
+from impala_tf.runtime import child
 from impala_tf.runtime import gpus
 from impala_tf.runtime import user_modules
 from impala_tf.runtime import waiting
@@ -87,6 +88,8 @@ def main() -> int:
   args = role_flags.make_parser(__doc__).parse_args()
   beginning.check_reverb()
   _choose_gpus(args)
+  if args.supervised:
+    child.refuse_breakpoints()
   flags.FLAGS.mark_as_parsed()  # Else absl warns of early logging.
   logging.set_verbosity(logging.INFO)
   # Else above the progress line.

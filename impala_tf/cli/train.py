@@ -5,6 +5,8 @@ closed, 130 Ctrl-C, 143 asked to terminate, 1 anything else.
 """
 
 import argparse
+import contextlib
+import os
 from typing import Optional
 
 from impala_tf import config as config_lib
@@ -21,6 +23,7 @@ from impala_tf.runs import progress
 from impala_tf.runs import run_directory
 from impala_tf.runs import time_budget
 from impala_tf.runs import tracking
+from impala_tf.runtime import native_output
 from impala_tf.runtime import sizing
 from impala_tf.runtime import user_modules
 
@@ -63,6 +66,15 @@ def _train(args: argparse.Namespace, config: config_lib.Config, run_dir: str,
     return supervisor.run(lambda: newest.show(line))
 
 
+def _libraries_in_log(config: config_lib.Config, run_dir: str
+                      ) -> contextlib.AbstractContextManager:
+  """Keeps what libraries print out of the terminal, as children do."""
+  if not config.experiment.in_process:
+    return contextlib.nullcontext()
+  return native_output.redirected(
+      os.path.join(run_directory.logs_path(run_dir), 'learner.log'))
+
+
 @program.returning_exit_code
 def main() -> int:
   """Trains as the flags say."""
@@ -101,8 +113,8 @@ def main() -> int:
   run_dir = args.run_dir or run_directory.fresh_path(config.environment.level)
   with local_run.begun(run_dir, config, chosen, why_public, args.allow_changes,
                        args.init_from):
-    with tracking.tracking(args.track, run_dir), progress.ProgressLine(
-        config.experiment.total_frames) as line:
+    with tracking.tracking(args.track, run_dir), _libraries_in_log(
+        config, run_dir), progress.ProgressLine(config) as line:
       signum = _train(args, config, run_dir, chosen, line)
   if args.profile:
     time_budget.show(config, run_dir)

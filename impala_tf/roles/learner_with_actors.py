@@ -44,7 +44,8 @@ def run_learner(config: config_lib.Config, endpoint: endpoint_lib.Endpoint,
         config, announced, endpoint, config.learner.queue_capacity, learners)
     return learning.learn(
         parts, learning.batches(parts, control), parts.publisher, reports,
-        config.experiment.log_interval_secs)
+        config.experiment.log_interval_secs,
+        config.experiment.log_interval_updates)
 
 
 def start_actor(config: config_lib.Config, address: str, seed: int, task: int,

@@ -99,8 +99,7 @@ def train(config: Union[config_lib.Config, str], run_dir: Optional[str] = None,
   with local_run.begun(
       run_dir, config, chosen, 'this process keeps its network', allow_changes,
       init_from), contextlib.ExitStack() as stack:
-    line = stack.enter_context(
-        progress.ProgressLine(config.experiment.total_frames))
+    line = stack.enter_context(progress.ProgressLine(config))
     actors = _Actors(config, run_dir, chosen)
     if not config.experiment.in_process:
       stack.enter_context(actors)

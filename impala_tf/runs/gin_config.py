@@ -65,6 +65,7 @@ def _checked(text: str, what: str, is_file: bool = True) -> io.StringIO:
   stream.name = what
   references = _References()
   macros = []
+  imported, used = set(), set()
   try:
     for statement in config_parser.ConfigParser(stream, references):
       where = what
@@ -76,14 +77,21 @@ def _checked(text: str, what: str, is_file: bool = True) -> io.StringIO:
             'binds data only; write the value itself')
       if isinstance(statement, config_parser.ImportStatement):
         _check_import(statement, what)
+        imported.add(statement.module)
       if isinstance(statement, config_parser.BindingStatement):
         if statement.arg_name:
           _check_binding(statement, where)
+          used.add(statement.selector.partition('.')[0])
         else:
           macros.append((statement.selector, where))
   except SyntaxError as error:
     _explain_word(error, what, is_file)
     raise
+  for prefix in used:
+    if not imported.issuperset((_MODULES[0], f'impala_tf.{prefix}')):
+      raise config_lib.ConfigError(
+          f'{what} must begin with the two lines "from __gin__ import '
+          f'dynamic_registration" and "from impala_tf import {prefix}"')
   for name, where in macros:
     # It binds a name for other lines, but is most likely an option's.
     if option_names.is_option(name) and name not in references.macros:
@@ -131,6 +139,16 @@ def _explain_word(error: SyntaxError, what: str, is_file: bool) -> None:
         f'{where}: {option_names.value_problem(found[1])}') from error
 
 
+def _with_neighbours(text: str, directory: str) -> str:
+  """Gives included files that lie in `directory` their whole paths."""
+
+  def found(match: re.Match) -> str:
+    path = os.path.join(os.path.abspath(directory), match[2])
+    return f'include {path!r}' if os.path.isfile(path) else match[0]
+
+  return re.sub(r'^include\s+([\'"])(.*?)\1', found, text, flags=re.MULTILINE)
+
+
 def _open_checked(path: str) -> io.StringIO:
   """Opens a whole file for gin, which calls this for included files too."""
   text = files.read(path).decode('utf-8')
@@ -146,7 +164,7 @@ def _open_checked(path: str) -> io.StringIO:
         f'{remedy}')
   if text.startswith(_FIRST_LINE) and _CONVERTED not in text:
     text += f'{_CONVERTED} = False\n'
-  return _checked(text, path)
+  return _checked(_with_neighbours(text, os.path.dirname(path)), path)
 
 
 gin.add_config_file_search_path(str(shipped.ROOT))
@@ -160,9 +178,9 @@ def load(path: str, bindings: Sequence[str] = ()) -> config_lib.Config:
   """Reads a .gin file and bindings on top of it; raises ConfigError.
 
   The file is a path, a URL or the name of a shipped one, see
-  `shipped.find_config`. Files that it includes are sought from the working
-  directory and from the one that holds configs/, and cannot be URLs. Bindings
-  are such as 'LearnerConfig.batch_size = 16'.
+  `shipped.find_config`. Files that it includes are sought beside it, from the
+  working directory and from the one that holds configs/, and cannot be URLs.
+  Bindings are such as 'LearnerConfig.batch_size = 16'.
   """
   with _parsed(path, bindings):
     return _from_gin()

@@ -12,15 +12,17 @@ import rich.console
 import rich.live
 import rich.text
 
+from impala_tf import config as config_lib
 from impala_tf.runs import level_metrics
 from impala_tf.runs import metrics
 from impala_tf.runs import run_directory
+from impala_tf.runs import warning_signs
 from impala_tf.runtime import child
 from impala_tf.storage import files
 
 
 def format_row(row: metrics.Row, total_frames: int) -> str:
-  """Returns a line: return, frames, speed, time left and policy lag.
+  """Returns a line: return, frames, speed, time left, policy lag, entropy.
 
   The important parts come first, since narrow terminals cut the end off.
   """
@@ -33,10 +35,14 @@ def format_row(row: metrics.Row, total_frames: int) -> str:
   if row.get(level_metrics.HEADLINE) is not None:
     parts.append(f'human-normalised {row[level_metrics.HEADLINE]:.1%}')
   if row.get('evaluated_return') is not None:
-    parts.append(f'evaluated {row["evaluated_return"]:.2f}')
+    cut = row.get('evaluated_cut')
+    parts.append(f'evaluated {row["evaluated_return"]:.2f}' +
+                 (f' ({cut} games cut off)' if cut else ''))
   parts += [f'{frames:,d} frames ({frames / total_frames:.1%})',
             f'{speed:,.0f} frames/s', f'ETA {_duration(left_secs)}',
             f'lag {row["policy_lag"]:.1f}']
+  if row.get('entropy') is not None:
+    parts.append(f'entropy {row["entropy"]:.2f}')
   return ' · '.join(parts)
 
 
@@ -55,12 +61,20 @@ _NOTEBOOK_WIDTH = 120  # Of a line, so that nothing of the last one stays.
 class ProgressLine:
   """A line that is rewritten on a terminal and in a notebook.
 
-  Elsewhere each row prints a new line. While it is shown, log messages are
-  printed above it.
+  Elsewhere it is printed anew. While it is shown, log messages are printed
+  above it, but of other libraries' only warnings.
   """
 
-  def __init__(self, total_frames: int):
-    self._total_frames = total_frames
+  def __init__(self, config: config_lib.Config):
+    """Prepares a line that changes every `log_interval_secs` at most.
+
+    A run in one process may have a hundred rows a second.
+    """
+    self._total_frames = config.experiment.total_frames
+    self._interval_secs = config.experiment.log_interval_secs
+    self._signs = warning_signs.WarningSigns(config)
+    self._shown: metrics.Row = {}
+    self._newest: metrics.Row = {}
     self._console = rich.console.Console(highlight=False)
     self._live = None
     if self._console.is_terminal:
@@ -76,9 +90,13 @@ class ProgressLine:
     self._logged_before = root.handlers[:], root.level
     root.handlers[:] = []
     logging.basicConfig(format='%(message)s', level=logging.INFO)
+    root.handlers[0].addFilter(
+        lambda record: record.name == 'absl' or record.levelno > logging.INFO)
     return self
 
   def __exit__(self, *unused):
+    if self._newest != self._shown:
+      self._show(self._newest)
     root = logging.getLogger()
     root.handlers[:], level = self._logged_before
     root.setLevel(level)
@@ -88,6 +106,20 @@ class ProgressLine:
       print()
 
   def show(self, row: metrics.Row) -> None:
+    """Shows a row, unless the last one was shown a short time before."""
+    self._newest = row
+    for warning in self._signs.notice(row):
+      logging.warning('warning: %s', warning)
+    if not self._shown or (
+        row['secs'] - self._shown['secs'] >= self._interval_secs):
+      self._show(row)
+
+  def _show(self, row: metrics.Row) -> None:
+    secs = row['secs'] - self._shown.get('secs', row['secs'])
+    if secs > 0:  # The speed since the last line, whatever rows came between.
+      frames = row['frames'] - self._shown['frames']
+      row = {**row, 'frames_per_sec': frames / secs}
+    self._newest = self._shown = row
     line = format_row(row, self._total_frames)
     if self._live:
       self._live.update(rich.text.Text(line, no_wrap=True), refresh=True)
@@ -118,7 +150,8 @@ class NewestRow:
     """Returns the newest row with the newest evaluation, or None."""
     for evaluation in self._evaluations.new_rows()[-1:]:
       self._evaluated = {
-          'evaluated_return': evaluation['episode_return']}
+          'evaluated_return': evaluation['episode_return'],
+          'evaluated_cut': evaluation.get('episodes_cut')}
     for row in self._rows.new_rows()[-1:]:
       return {**row, **self._evaluated}
     return None

@@ -11,6 +11,7 @@ import threading
 import time
 from typing import Callable, List
 
+from impala_tf import config as config_lib
 from impala_tf.runtime import stop_signals
 
 # A child with bad input ends with this exit code, and says why in a line that
@@ -33,12 +34,17 @@ def stop_with_parent(stop: Callable[[], None],
   The supervisor holds the other end of the child's standard input and never
   writes to it, so the input ends when the supervisor does. A process that has
   not ended after `limit_secs`, as in a call of C++ that waits for ever, ends
-  with exit code 1.
+  with exit code 1. From now on the child has no standard input: a debugger
+  would wait for it for ever.
   """
+  supervisor = os.dup(sys.stdin.fileno())
+  nothing = os.open(os.devnull, os.O_RDONLY)
+  os.dup2(nothing, sys.stdin.fileno())
+  os.close(nothing)
 
   def watch():
     try:
-      while os.read(sys.stdin.fileno(), 1):
+      while os.read(supervisor, 1):
         pass
     except OSError:
       pass
@@ -47,6 +53,17 @@ def stop_with_parent(stop: Callable[[], None],
     os._exit(1)
 
   threading.Thread(target=watch, daemon=True).start()
+
+
+def refuse_breakpoints() -> None:
+  """Makes `breakpoint()` an error that says where it works."""
+
+  def refuse(*unused_args, **unused_kwargs):
+    raise config_lib.UserError(
+        'breakpoint() has no terminal in a process of its own; train with '
+        'ExperimentConfig.in_process = True (docs/debugging.md)')
+
+  sys.breakpointhook = refuse
 
 
 def note_signals(signals: List[int], is_supervised: bool) -> None:

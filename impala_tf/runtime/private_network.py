@@ -31,6 +31,11 @@ _SIOCSIFFLAGS = 0x8914
 _IFF_UP = 0x1
 _IFREQ = '16sh22x'
 
+# What errors of connections and of names have in their messages.
+_UNREACHABLE = ('Connection refused', 'Network is unreachable',
+                'name resolution', 'Name or service not known')
+
+_is_private = False  # Known once `obstacle` was asked.
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -44,7 +49,19 @@ def obstacle() -> str:
 
   May be called once, and only if `is_settled`; children do not inherit it.
   """
-  return os.environ.pop(_RESULT).partition(' ')[2]
+  global _is_private
+  cause = os.environ.pop(_RESULT).partition(' ')[2]
+  _is_private = not cause
+  return cause
+
+
+def explained(message: str) -> str:
+  """Adds to an error why this program may not have reached a server."""
+  if not _is_private or not any(sign in message for sign in _UNREACHABLE):
+    return message
+  return (f'{message}; if that is a server outside of the run, --network=open '
+          "lets it be reached: this run has a network of its own, without "
+          "this machine's and all others (docs/cluster.md)")
 
 
 def restart_within(module: str, *arguments: str) -> None:

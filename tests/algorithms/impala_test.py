@@ -357,7 +357,11 @@ def test_metrics_off_policy(policy):
       'entropy': mean(entropies),
       'explained_variance': 1 - (
           np.var((vs - values)[counts]) / np.var(vs[counts])),
+      'value_size': mean(np.abs(values)),
   }
+  if agent.distribution.num_values:
+    expected['entropy_share'] = np.divide(
+        expected['entropy'], np.log(agent.distribution.num_values).sum())
   for name, value in expected.items():
     np.testing.assert_allclose(output.metrics[name], value, rtol=1e-4,
                                err_msg=name)

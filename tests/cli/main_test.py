@@ -108,3 +108,23 @@ def test_interrupt_while_a_program_starts_shows_no_trace():
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=programs.DEADLINE_SECS)
   assert process.returncode == -signal.SIGINT and errors == ''
+
+
+@pytest.mark.parametrize('verb', ['train', 'report'])
+def test_module_of_a_verb_is_no_program_and_says_what_is(verb, tmp_path):
+  ran = programs.run(f'impala_tf.cli.{verb}', '--help', cwd=tmp_path)
+  assert programs.error_line(ran).endswith(f'run python -m impala_tf {verb}')
+
+
+def test_tensorflow_is_quiet_unless_it_is_told_otherwise():
+  code = ('import os, sys; from impala_tf.cli import main\n'
+          'try:\n  main.main()\n'
+          "finally:\n  print(os.environ['TF_CPP_MIN_LOG_LEVEL'])")
+  for level, expected in (None, '2'), ('0', '0'):
+    variables = {name: value for name, value in os.environ.items()
+                 if name != 'TF_CPP_MIN_LOG_LEVEL'}
+    if level is not None:
+      variables['TF_CPP_MIN_LOG_LEVEL'] = level
+    with programs.running('-c', code, '--version', env=variables) as process:
+      output, _ = process.communicate(timeout=programs.DEADLINE_SECS)
+    assert output.splitlines()[-1] == expected

@@ -152,7 +152,8 @@ def test_whole_run_writes_all_it_promises(tmp_path, monkeypatch):
   for line in progress:
     assert re.fullmatch(r'(return -?\d\.\d\d \(last \d+\) · )?'
                         r'[\d,]+ frames \(\d+\.\d%\) · [\d,]+ frames/s · '
-                        r'ETA \d+:\d\d:\d\d · lag \d+\.\d', line), line
+                        r'ETA \d+:\d\d:\d\d · lag \d+\.\d · '
+                        r'entropy \d+\.\d\d', line), line
   assert progress
 
   rows = metrics.read_rows(run_dir)

@@ -270,3 +270,48 @@ def test_what_a_file_names_is_not_imported_for_it(tmp_path, trace, line):
 def test_names_for_values_may_be_used(tmp_path):
   text = f'{_HEADER}SIZE = 7\nconfig.LearnerConfig.batch_size = %SIZE\n'
   assert _load(tmp_path, text).learner.batch_size == 7
+
+
+@pytest.mark.parametrize('header, missing', [
+    ('', 'dynamic_registration" and "from impala_tf import config"'),
+    ('from impala_tf import config\n', 'from __gin__ import dynamic_reg'),
+    ('from __gin__ import dynamic_registration\n', 'from impala_tf import con'),
+    ('from __gin__ import dynamic_registration\n'
+     'from impala_tf import sweeps\n', '"from impala_tf import config"')])
+def test_file_without_the_lines_that_it_begins_with_is_told_them(
+    tmp_path, header, missing):
+  with pytest.raises(config_lib.ConfigError) as raised:
+    _load(tmp_path, f"{header}config.EnvironmentConfig.level = 'catch'\n")
+  assert 'my.gin must begin with the two lines' in str(raised.value)
+  assert missing in str(raised.value)
+
+
+def test_included_file_is_sought_beside_the_including_one(
+    tmp_path, monkeypatch):
+  def write(name, text):
+    (tmp_path / name).write_text(_HEADER + text)
+
+  (tmp_path / 'deep').mkdir()
+  write('base.gin', 'include "deep/more.gin"\n'
+        "include 'last.gin'  # As before, but beside this one.\n")
+  write('last.gin', 'config.LearnerConfig.batch_size = 5\n')
+  write('deep/more.gin', "include 'last.gin'\ninclude '../up.gin'\n"
+        "include 'configs/catch.gin'\n")
+  write('deep/last.gin', 'config.LearnerConfig.unroll_length = 7\n')
+  write('up.gin', 'config.ActorConfig.num_envs = 9\n')
+  elsewhere = tmp_path / 'elsewhere'
+  elsewhere.mkdir()
+  monkeypatch.chdir(elsewhere)
+  # The neighbour comes first.
+  (elsewhere / 'base.gin').write_text(_HEADER)
+  config = _load(tmp_path, f"{_HEADER}include 'base.gin'\n")
+  assert config.environment.level == 'catch'
+  assert config.learner.batch_size == 5
+  # The last one wins, as ever: Catch's file is after both.
+  catch = gin_config.load('configs/catch.gin')
+  assert config.learner.unroll_length == catch.learner.unroll_length
+  assert config.actor.num_envs == catch.actor.num_envs
+  write('deep/more.gin', "include 'configs/catch.gin'\ninclude 'last.gin'\n"
+        "include '../up.gin'\n")
+  config = _load(tmp_path, f"{_HEADER}include 'base.gin'\n")
+  assert (config.learner.unroll_length, config.actor.num_envs) == (7, 9)

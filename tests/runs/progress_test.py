@@ -4,11 +4,20 @@ import builtins
 import json
 import logging
 
+from absl import logging as absl_logging
 import pytest
 
+from impala_tf import config as config_lib
 from impala_tf.runs import progress
 
-_ROW = {'frames': 1_250_000, 'frames_per_sec': 2_500.4, 'policy_lag': 3.26}
+_ROW = {'frames': 1_250_000, 'secs': 500., 'frames_per_sec': 2_500.4,
+        'policy_lag': 3.26}
+
+
+def _line(log_interval_secs=5.):
+  return progress.ProgressLine(config_lib.Config(
+      experiment=config_lib.ExperimentConfig(
+          total_frames=10_000_000, log_interval_secs=log_interval_secs)))
 
 
 def test_line_by_hand():
@@ -24,7 +33,9 @@ def test_line_by_hand():
     ({'episode_return': 1., 'episodes': 12}, 'return 1.00 (last 12) · '),
     ({'capped_mean_human_normalised_score': 0.1234},
      'human-normalised 12.3% · '),
-    ({'evaluated_return': -0.126}, 'evaluated -0.13 · ')])
+    ({'evaluated_return': -0.126}, 'evaluated -0.13 · '),
+    ({'evaluated_return': 1., 'evaluated_cut': 3},
+     'evaluated 1.00 (3 games cut off) · ')])
 def test_scores_are_shown_once_there_are_any(values, start):
   line = progress.format_row({**_ROW, **values}, 10_000_000)
   assert line.startswith(f'{start}1,250,000 frames')
@@ -39,9 +50,9 @@ def test_time_left(frames, speed, eta):
 
 
 def test_elsewhere_than_on_a_terminal_it_prints_line_after_line(capsys):
-  with progress.ProgressLine(10_000_000) as line:
+  with _line() as line:
     line.show(_ROW)
-    line.show(dict(_ROW, frames=2_500_000))
+    line.show(dict(_ROW, frames=2_500_000, secs=1_000.))
   first, second = capsys.readouterr().out.splitlines()
   assert first == progress.format_row(_ROW, 10_000_000)
   assert second.startswith('2,500,000 frames (25.0%)')
@@ -52,7 +63,7 @@ def test_remarks_of_learners_are_shown_once_before_the_first_row(
   (tmp_path / 'logs').mkdir()
   (tmp_path / 'logs' / 'learner.log').write_text(
       'W00 noise\nnote: it drifts\n' * 2 + 'note: other\n')
-  with progress.ProgressLine(10_000_000) as line:
+  with _line() as line:
     newest = progress.NewestRow(str(tmp_path))
     for _ in range(2):
       with (tmp_path / 'metrics.jsonl').open('a') as rows:
@@ -62,11 +73,32 @@ def test_remarks_of_learners_are_shown_once_before_the_first_row(
       'note: it drifts', 'note: other']
 
 
+def test_rows_of_an_update_change_the_line_by_seconds(capsys):
+  with _line(log_interval_secs=2.) as line:
+    for n in range(1, 38):  # Eight updates a second.
+      line.show(dict(_ROW, frames=125 * n, secs=n / 8, frames_per_sec=7.))
+  lines = capsys.readouterr().out.splitlines()
+  assert [text.partition(' frames')[0] for text in lines] == [
+      '125', '2,125', '4,125', '4,625']
+  # Of the first nothing but its own speed is known.
+  assert ['1,000 frames/s' in text for text in lines] == [
+      False, True, True, True]
+
+
+def test_other_libraries_only_warn_above_the_line(capsys):
+  with _line():
+    logging.getLogger('portpicker').info('a port')
+    logging.getLogger('portpicker').warning('no port')
+    absl_logging.info('ours')
+  assert capsys.readouterr().err.splitlines() == ['no port', 'ours']
+
+
 def test_notebook_shows_one_line_that_is_rewritten(capsys, monkeypatch):
   shell = type('ZMQInteractiveShell', (), {})  # By which rich knows one.
   monkeypatch.setattr(builtins, 'get_ipython', shell, raising=False)
-  with progress.ProgressLine(10_000_000) as line:
-    line.show(dict(_ROW, episode_return=1., episodes=12))
+  with _line() as line:
+    line.show(dict(_ROW, episode_return=1., episodes=12, secs=495.,
+                   frames=1_250_000 - 12_502))
     line.show(_ROW)
   _, first, second = capsys.readouterr().out.split('\r')
   assert first.startswith('return 1.00') and '\n' not in first
@@ -77,6 +109,6 @@ def test_notebook_shows_one_line_that_is_rewritten(capsys, monkeypatch):
 def test_logging_is_as_before_afterwards():
   root = logging.getLogger()
   before = root.handlers[:], root.level
-  with progress.ProgressLine(1):
+  with _line():
     assert (root.handlers[:], root.level) != before
   assert (root.handlers[:], root.level) == before

@@ -1,6 +1,9 @@
 """Supervised processes make room for others."""
 
 import errno
+import subprocess
+
+import pytest
 
 from impala_tf.runtime import child
 from tests.fixtures import programs
@@ -54,3 +57,36 @@ def test_actors_that_start_together_all_yield(monkeypatch):
   monkeypatch.setattr(child.pathlib.Path, 'write_text', write)
   child.yield_to_others()
   assert written == 3 * [('/proc/self/autogroup', '10')]
+
+
+@pytest.mark.parametrize('debug, words', [
+    ('breakpoint()', 'UserError: breakpoint() has no terminal'),
+    ('pdb.set_trace()', 'bdb.BdbQuit'),
+    ('input()', 'EOFError')])
+def test_child_that_waits_for_a_terminal_ends_and_still_sees_its_parent_end(
+    debug, words):
+  code = f"""
+import os, pdb, threading
+from impala_tf.runtime import child
+
+def debugged():
+  {debug}
+  return None
+
+gone = threading.Event()
+child.stop_with_parent(gone.set)
+child.refuse_breakpoints()
+try:
+  debugged()
+finally:
+  assert not gone.is_set()
+  print('waits', flush=True)
+  gone.wait({programs.DEADLINE_SECS})
+  print('parent has gone:', gone.is_set())
+"""
+  with programs.running('-c', code, stdin=subprocess.PIPE) as process:
+    line = process.stdout.readline()
+    while line and not line.endswith('waits\n'):  # After the debugger's lines.
+      line = process.stdout.readline()
+    output, errors = process.communicate(timeout=programs.DEADLINE_SECS)
+  assert output == 'parent has gone: True\n' and words in errors

@@ -151,3 +151,19 @@ def test_failure_half_way_leaves_no_trace(start):
     assert 'not permitted' in obstacle
     assert network == _own_network()
     assert reaches('program', port)
+
+
+@pytest.mark.parametrize('error, is_explained', [
+    ('ConnectionRefusedError: [Errno 111] Connection refused', True),
+    ('OSError: [Errno 101] Network is unreachable', True),
+    ('gaierror: [Errno -3] Temporary failure in name resolution', True),
+    ('KeyError: 1', False)])
+def test_server_out_of_reach_is_explained_in_a_private_network_only(
+    monkeypatch, error, is_explained):
+  for cause, is_private in ('', True), ('unshare: no', False):
+    monkeypatch.setenv('IMPALA_TF_NOT_PRIVATE', f'{os.getpid()} {cause}')
+    monkeypatch.setattr(private_network, '_is_private', False)
+    assert private_network.obstacle() == cause
+    explained = private_network.explained(error)
+    assert explained.startswith(error)
+    assert ('--network=open' in explained) == (is_explained and is_private)

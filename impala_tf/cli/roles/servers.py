@@ -22,6 +22,7 @@ from impala_tf.runtime import child as child_lib
 from impala_tf.runtime import command_names
 from impala_tf.runtime import control as control_lib
 from impala_tf.runtime import sizing
+from impala_tf.runtime import user_modules
 from impala_tf.runtime import waiting as waiting_lib
 from impala_tf.storage import files
 
@@ -195,9 +196,10 @@ def run_learner(args: argparse.Namespace) -> int:
       last = sizing.fitted(sizing.fit(config).actor.num_actors) - 1
       numbers = f'{args.task} to {last} in steps of {len(addresses)}'
       print(f'  its actors: {command_names.command("role")} actor '
-            f'--address={shlex.quote(args.address)} --task=N, N = '
+            f'--address={shlex.quote(args.address)} '
+            f'{shlex.join([*user_modules.flags(), "--task=N"])}, N = '
             f'{numbers if addresses else f"0 to {last}"}', flush=True)
-    with progress.ProgressLine(config.experiment.total_frames) as line:
+    with progress.ProgressLine(config) as line:
       signum = _learn(args, config, run_dir, line.show)
   if signum is not None and args.task:  # It may not be written yet.
     print('Stopped; learner 0 writes the checkpoint')

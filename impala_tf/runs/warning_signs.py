@@ -1,0 +1,67 @@
+"""Warnings of runs that do not learn, made from the rows of `metrics.jsonl`."""
+
+from typing import Iterator, Optional
+
+from impala_tf import config as config_lib
+from impala_tf.runs import metrics
+
+# Largest size of a reward that is clipped so.
+_LARGEST_REWARD = {
+    'abs_one': 1., 'tanh_asymmetric': 5., 'soft_asymmetric': 5.}
+_UNIFORM, _COLLAPSED = 0.99, 0.005  # Shares of the largest entropy.
+
+
+class WarningSigns:
+  """A watch that reports each sign of trouble once."""
+
+  def __init__(self, config: config_lib.Config):
+    self._config = config
+    self._since: dict[str, int] = {}  # Frames at which a sign appeared.
+    self._reported: set[str] = set()
+    self._largest_return = 0.
+
+  def notice(self, row: metrics.Row) -> Iterator[str]:
+    """Yields a line for each sign that has lasted long enough by this row."""
+    patience = self._config.experiment.total_frames / 10
+    share = row.get('entropy_share')
+    if share is not None:
+      for sign, is_there, advice in (
+          ('chosen as if at random', share > _UNIFORM,
+           'if rewards are small beside ImpalaConfig.entropy_cost, raise '
+           'EnvironmentConfig.reward_scale'),
+          ('hardly tried anything new', share < _COLLAPSED,
+           'if the return is not as good as it can be, raise '
+           'ImpalaConfig.entropy_cost or lower OptimizerConfig.learning_rate')):
+        if not is_there:
+          self._since.pop(sign, None)
+        elif row['frames'] - self._since.setdefault(
+            sign, row['frames']) >= patience:
+          yield from self._report(
+              sign, f'the policy has {sign} for a tenth of the run (entropy '
+              f'{row["entropy"]:.2g}): {advice} (docs/troubleshooting.md)')
+    size, limit = row.get('value_size'), self._limit(row)
+    if size is not None and limit is not None and size > limit:
+      yield from self._report(
+          'values', f'values run away ({size:.1g} on average, which no return '
+          'can be): a time limit that can be seen in observations must be an '
+          'end, `terminated` and not `truncated` (docs/own_environment.md); '
+          'else lower OptimizerConfig.learning_rate')
+
+  def _report(self, sign: str, text: str) -> Iterator[str]:
+    if sign not in self._reported:
+      self._reported.add(sign)
+      yield text
+
+  def _limit(self, row: metrics.Row) -> Optional[float]:
+    """Returns a size that no value has; None before a game has ended."""
+    impala = self._config.impala
+    horizon = 1 / (1 - impala.discount)
+    if impala.reward_clipping in _LARGEST_REWARD:
+      return 3 * _LARGEST_REWARD[impala.reward_clipping] * horizon
+    self._largest_return = max(
+        self._largest_return, abs(row.get('episode_return') or 0.))
+    if not self._largest_return:
+      return None
+    # Beyond a time limit rewards are expected to go on as before.
+    return (10 * self._config.environment.reward_scale * self._largest_return
+            * max(1., horizon / row['episode_steps']))

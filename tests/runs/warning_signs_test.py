@@ -1,0 +1,60 @@
+"""Warnings come once, for what lasts, and not for runs that learn."""
+
+import pytest
+
+from impala_tf import config as config_lib
+from impala_tf.runs import warning_signs
+
+_TOTAL_FRAMES = 1_000
+
+
+def _signs(**impala):
+  return warning_signs.WarningSigns(config_lib.Config(
+      experiment=config_lib.ExperimentConfig(total_frames=_TOTAL_FRAMES),
+      impala=config_lib.ImpalaConfig(**impala)))
+
+
+def _warnings(signs, rows):
+  """Lists (frames, warning) of rows 10 frames apart."""
+  return [(10 * i, text) for i, row in enumerate(rows)
+          for text in signs.notice({'frames': 10 * i, **row})]
+
+
+@pytest.mark.parametrize('share, words', [
+    (0.995, 'chosen as if at random for a tenth of the run (entropy 1.4): if '
+     'rewards are small'),
+    (0.001, 'hardly tried anything new for a tenth of the run')])
+def test_entropy_is_warned_of_once_after_a_tenth_of_the_run(share, words):
+  rows = [{'entropy': 1.38, 'entropy_share': share}] * 50
+  (frames, text), = _warnings(_signs(), rows)
+  assert frames == _TOTAL_FRAMES / 10 and words in text
+
+
+def test_entropy_that_moves_in_between_is_no_sign():
+  rows = [{'entropy': 1., 'entropy_share': share}
+          for share in [1., *[.5] * 9, 1., .001, *[.1] * 8] * 5]
+  assert not _warnings(_signs(), rows)
+
+
+@pytest.mark.parametrize('clipping, limit', [
+    # 3 times 1 / (1 - 0.9), and 5 times as much.
+    ('abs_one', 30.), ('soft_asymmetric', 150.),
+    # 10 times the largest return, in episodes as long as the horizon.
+    ('none', 40.)])
+def test_values_beyond_any_return_are_warned_of_once(clipping, limit):
+  row = {'episode_return': -4., 'episode_steps': 10.}
+  signs = _signs(discount=.9, reward_clipping=clipping)
+  assert not _warnings(signs, [{**row, 'value_size': .99 * limit}] * 3)
+  (_, text), = _warnings(signs, [{**row, 'value_size': 1.01 * limit}] * 3)
+  assert 'values run away' in text and '`terminated`' in text
+
+
+def test_value_beyond_a_time_limit_may_be_many_returns():
+  # A reward of 1 for each of 2 steps, and 10 if the limit did not exist.
+  row = {'episode_return': 2., 'episode_steps': 2., 'value_size': 60.}
+  assert not _warnings(_signs(discount=.9, reward_clipping='none'), [row])
+
+
+def test_rows_without_these_columns_say_nothing():
+  signs = _signs(reward_clipping='none')
+  assert not _warnings(signs, [{}, {'value_size': 1e9}])
