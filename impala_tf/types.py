@@ -44,7 +44,8 @@ class EnvOutput(NamedTuple):
   Attributes:
     step_type: uint8, `dm_env.StepType.FIRST` (0) where x_t begins an episode
       (a full game), LAST (2) where a time limit ends one, MID (1) elsewhere.
-    reward: float32, raw (not clipped), of the action before x_t.
+    reward: float32, raw (not clipped), of the action before x_t, times
+      `EnvironmentConfig.reward_scale`.
     discount: float32, 0 where nothing may be bootstrapped from x_t, else 1.
       The agent's discount factor is not in it.
     observation: one array; see `Unroll` for how stacked frames travel.
@@ -59,6 +60,8 @@ class EnvOutput(NamedTuple):
       empty tuple where there are none.
     action_mask: uint8 [..., P], 1 for each discrete action that is legal at
       x_t, 0 for others; an empty tuple where all always are.
+    episode_metrics: float32 [..., M], numbers that the level reported of the
+      last episode that has ended, for logs only; an empty tuple if M is 0.
   """
   step_type: Any
   reward: Any
@@ -69,6 +72,7 @@ class EnvOutput(NamedTuple):
   instruction: Any = ()
   features: Any = ()
   action_mask: Any = ()
+  episode_metrics: Any = ()
 
 
 class AgentOutput(NamedTuple):
@@ -154,9 +158,9 @@ def unroll_spec(observation_spec: dm_env.specs.Array, frame_stack: int,
     num_logits: P.
     core_state: `Agent.initial_state(1)`.
     unroll_length: T.
-    side_channels: specs of instruction, features and action_mask of one
-      environment, by their names in `EnvOutput`; those that are left out, or
-      are empty tuples, are not there.
+    side_channels: specs of one environment's `environment.SideChannels`, by
+      their names in `EnvOutput`; those that are left out, or are empty tuples,
+      are not there.
 
   Returns:
     An `Unroll` of `tf.TensorSpec`.

@@ -66,7 +66,7 @@ class Worker:
     self.name = name
     self.slot = slot
     self.environment = environment
-    self._counter = acting.EpisodeCounter(1)
+    self._counter = acting.EpisodeCounter(1, environment.reward_scale)
     self._rng = np.random.default_rng(seed)
     self.env_output = self._counter.env_output(
         environment.reset(), environment.side_channels)

@@ -19,7 +19,9 @@ class EpisodeCounter:
   A lost life does not end an episode (its row is MID): episodes are full games.
   """
 
-  def __init__(self, num_envs: int):
+  def __init__(self, num_envs: int, reward_scale: float = 1.):
+    """Begins to count; `reward_scale` is a factor of what agents get."""
+    self._reward_scale = np.float32(reward_scale)
     self._return = np.zeros(num_envs, np.float32)
     self._steps = np.full(num_envs, -1, np.int32)  # `reset` is no step.
     self._ended = np.zeros(num_envs, bool)
@@ -45,7 +47,7 @@ class EpisodeCounter:
     self._was_truncated[rows] = timestep.step_type == int(dm_env.StepType.LAST)
     return types.EnvOutput(
         step_type=timestep.step_type,
-        reward=timestep.reward,
+        reward=timestep.reward * self._reward_scale,
         discount=timestep.discount,
         observation=timestep.observation,
         episode_return=self._return[rows],
@@ -160,7 +162,7 @@ class _GraphStep:
 
   def _build(self, env_output: types.EnvOutput, core_state: Any) -> None:
     # TensorFlow gets only the fields that the agent uses.
-    names = ['observation', *environment_lib.SideChannels._fields]
+    names = ['observation', 'instruction', 'features', 'action_mask']
     if self._agent.reads_rewards:
       names += ['step_type', 'reward']
     self._input_buffers = {

@@ -28,6 +28,10 @@ def _parse_args() -> argparse.Namespace:
   parser = command_line.Parser(description=__doc__)
   parser.add_argument('run_dir', help='of a training run, or box/pong')
   program.add_import(parser)
+  command_line.add_gin_binding(
+      parser, "changes one value of the run's config, such as the level's "
+      'arguments, to play what the agent was not trained on',
+      "EnvironmentConfig.kwargs = {'size': 7}")
   parser.add_argument('--episodes', type=int,
                       help='full games to play on a level (default: as the '
                       'paper, 500 on DMLab-30 and 200 elsewhere)')
@@ -63,7 +67,7 @@ def main() -> None:
   config_path = scores.check(args.run_dir, args.episodes, args.seed)
   which = program.parse_checkpoint(args.checkpoint)
   user_modules.load(args.modules)
-  config = gin_config.load(config_path)
+  config = gin_config.load(config_path, args.gin_binding)
   suite, levels = _suite_and_levels(args, config.environment.level)
   output = _output(args, suite)
   if suite:
@@ -71,7 +75,7 @@ def main() -> None:
   from impala_tf.agents import saved  # Imports TensorFlow, which takes seconds.
   loaded = saved.load_agent(args.run_dir, which)
   games = scores.Games(args.episodes, args.seed, args.deterministic, args.video,
-                       args.video_secs)
+                       args.video_secs, args.gin_binding)
   if suite:
     report = _evaluate_suite(games, config, suite, levels, loaded, output)
   else:
@@ -181,13 +185,18 @@ def _evaluate_suite(games: scores.Games, config: config_lib.Config,
                     suite: suite_lib.Suite, levels: Sequence[str], loaded: Any,
                     output: str) -> dict:
   """Plays the levels that the output lacks; returns the report."""
+  def keep(level, result):
+    if 'interrupted' not in result:  # It is played whole by the next command.
+      results.add(level, result)
+
   results = suite_results.SuiteResults(output, suite, {
       'trained_frames': loaded.num_frames,
       'episodes': games.episodes or suite.episodes, 'seed': games.seed,
-      'deterministic': games.deterministic})
+      'deterministic': games.deterministic,
+      **({'gin_binding': games.bindings} if games.bindings else {})})
   scores.play_in_turn(
       games, config, [level for level in levels if not results.has(level)],
-      loaded, results.add)
+      loaded, keep)
   results.write()
   return {'suite': suite.title, 'trained_frames': loaded.num_frames,
           'levels': f'{len(results.scores())} of {len(suite.levels)}',

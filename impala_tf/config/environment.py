@@ -1,6 +1,7 @@
 """Options of the level that is played."""
 
 import dataclasses
+from typing import List
 
 from impala_tf.config import fields
 
@@ -25,15 +26,31 @@ class EnvironmentConfig(fields.Section):
       'control/<domain>/<task>' of dm_control's suite, the extra 'dm_control'.
       'gym/<id>' of Gymnasium; MuJoCo's need the extra 'mujoco', your own a
         file that registers them (docs/own_environment.md).
-    kwargs: arguments by name for the constructors of 'gym/<id>' environments,
-      such as {'size': 7}: numbers, strings, True, False, None, and lists and
-      dicts of these.
+      'dm_env/<module>:<function>', a function of a module that you import
+        (--import) and that returns a `dm_env.Environment`.
+    kwargs: arguments by name for the constructors of 'gym/<id>' environments
+      and for functions of 'dm_env', such as {'size': 7}: numbers, strings,
+      True, False, None, and lists and dicts of these.
     converted: whether bounded continuous actions are scaled to [-1, 1],
       pictures to the range of bytes with their channels last, and masks found
       wherever other libraries have them. False: all is taken in the
       environment's own units, as in runs from before there was this option.
+    reward_scale: factor of all rewards that agents get; returns in logs and
+      scores are those without it. For rewards that are small beside
+      `ImpalaConfig.entropy_cost`, or too large for values to follow.
+    episode_metrics: names of numbers, with commas between them, in the `info`
+      of the last step of 'gym/<id>' episodes, such as 'is_success,score'; their
+      means are columns 'episode/<name>' beside the return.
   """
   level: str = fields.option('atari/pong')
   # It can be compared, but a dict has no hash.
   kwargs: dict = dataclasses.field(default_factory=dict, hash=False)
   converted: bool = fields.option(True)
+  reward_scale: float = fields.option(1.0, above=0)
+  episode_metrics: str = fields.option('')
+
+  @property
+  def episode_metric_names(self) -> List[str]:
+    """Names of the numbers that `episode_metrics` asks for."""
+    return [name.strip() for name in self.episode_metrics.split(',')
+            if name.strip()]

@@ -24,10 +24,13 @@ class ExperimentConfig(fields.Section):
     checkpoint_interval_secs: time between two checkpoints, the most learning
       that a kill can lose.
     checkpoints_to_keep: newest checkpoints on disk.
-    log_interval_secs: time between rows of `metrics.jsonl`.
-    log_interval_updates: updates between rows where actor and learner take
-      turns in one process, so that rows have the same numbers every time.
+    log_interval_secs: time between progress lines, and between rows of
+      `metrics.jsonl` unless actor and learner take turns in one process.
+    log_interval_updates: rows come at multiples of this number of updates. In
+      one process each multiple has one, the same numbers every time.
     evaluation_episodes: full games that an evaluator plays of each level.
+    evaluation_max_frames: environment frames after which an evaluated game is
+      cut off and counts as it is, here and in `evaluate.sh`.
     evaluation_interval_secs: least time from one evaluation's start to the
       next.
     evaluation_video_interval_secs: least time from one video of an evaluated
@@ -44,5 +47,7 @@ class ExperimentConfig(fields.Section):
   log_interval_secs: float = fields.option(5.0, above=0)
   log_interval_updates: int = fields.option(1, at_least=1)
   evaluation_episodes: int = fields.option(20, at_least=1, unit='episodes')
+  evaluation_max_frames: int = fields.option(
+      108_000, at_least=1, source='section 5.3.2')
   evaluation_interval_secs: float = fields.option(300.0, above=0)
   evaluation_video_interval_secs: Optional[float] = fields.option(None, above=0)

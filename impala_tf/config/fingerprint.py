@@ -16,7 +16,8 @@ _NOT_OF_UNROLLS = (
 _NOT_OF_MEANING = ('torso_gain', 'num_seeds')
 # Options that came after replays had been saved, and the values at which an
 # unroll means what it meant before: these are left out.
-_LATER = {'game_variables': False, 'converted': False}
+_LATER = {'game_variables': False, 'converted': False, 'reward_scale': 1.0,
+          'episode_metrics': ''}
 
 
 def of_unrolls(config: config_lib.Config) -> int:

@@ -31,6 +31,7 @@ class Environment(Protocol):
   """E environments in lock-step; see `environment.BatchedEnvironment`."""
   num_envs: int
   frame_stack: int
+  reward_scale: float
   level_index: np.ndarray
 
   @property
@@ -162,7 +163,8 @@ class Actor:
     self.writer = writer
     self._fetcher = fetcher
     self._policy = acting.Policy(agent, num_envs, seed)
-    self._counter = acting.EpisodeCounter(num_envs)
+    self._counter = acting.EpisodeCounter(
+        num_envs, environment.reward_scale)
     self._num_steps = spec.env_outputs.reward.shape[0]  # T+1
     self._buffer = UnrollBuffer(spec, environment.level_index,
                                 environment.frame_stack)

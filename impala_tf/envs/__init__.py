@@ -1,5 +1,5 @@
 """Batched environments behind one interface, with a file for each domain.
 
-May import `config`, `storage`, `suites` and `runtime`; simulators are imported
-lazily.
+May import `config`, `storage`, `suites`, `runtime` and `runs`; simulators are
+imported lazily.
 """

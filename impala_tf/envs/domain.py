@@ -37,6 +37,7 @@ class Domain(NamedTuple):
       scored.
     has_instructions: whether its levels give instructions in words.
     takes_kwargs: whether its levels take `EnvironmentConfig.kwargs`.
+    has_info: whether its levels take `EnvironmentConfig.episode_metrics`.
     steps_batches: whether its simulator steps whole batches, which leaves
       nothing to do for `ActorConfig.env_processes`.
     is_uniform: function that returns whether a config gives all its levels the
@@ -49,6 +50,7 @@ class Domain(NamedTuple):
                  environment.BatchedEnvironment]
   has_instructions: bool = False
   takes_kwargs: bool = False
+  has_info: bool = False
   steps_batches: bool = False
   is_uniform: Callable[[config_lib.Config], bool] = lambda config: False
   action_remedy: str = 'leave one of them out'

@@ -28,6 +28,7 @@ import tree
 from impala_tf import config as config_lib
 from impala_tf.envs import environment as environment_lib
 from impala_tf.runtime import bound_to_parent
+from impala_tf.runtime import child
 from impala_tf.runtime import output
 from impala_tf.runtime import user_modules
 from impala_tf.storage import files
@@ -95,6 +96,7 @@ class Workers:
   Attributes:
     num_envs: E.
     frame_stack: see `BatchedEnvironment`.
+    reward_scale: see `BatchedEnvironment`.
     level_index: see `BatchedEnvironment`.
     side_channels: `environment.SideChannels` [n, ...] of the rows that `recv`
       returned last.
@@ -122,6 +124,7 @@ class Workers:
     self._specs = _specs(probe)
     self.num_envs = num_envs
     self.frame_stack = probe.frame_stack
+    self.reward_scale = probe.reward_scale
     self.side_channels = environment_lib.NO_SIDE_CHANNELS
     self.level_index = np.zeros(num_envs, np.int32)
     self.timeout_secs = timeout_secs
@@ -296,6 +299,7 @@ def _serve(modules: Sequence[str], make: MakeFn, w: int, owner: np.ndarray,
   parent = multiprocessing.parent_process()
   assert parent is not None and parent.pid is not None  # It has started.
   bound_to_parent.bind(parent.pid, signal.SIGKILL)
+  child.refuse_breakpoints()
   shared = _arrays(memory, shared_specs, len(owner))
   try:
     user_modules.load(modules)

@@ -13,6 +13,7 @@ import numpy as np
 
 from impala_tf import config as config_lib
 from impala_tf.envs import word_ids
+from impala_tf.runs import metrics
 from impala_tf.storage import files
 
 
@@ -91,6 +92,7 @@ class SideChannels(NamedTuple):
   instruction: Any = ()  # int32 [E, L].
   features: Any = ()  # float32 [E, F].
   action_mask: Any = ()  # uint8 [E, P].
+  episode_metrics: Any = ()  # float32 [E, M].
 
 
 NO_SIDE_CHANNELS = SideChannels()
@@ -133,15 +135,22 @@ class BatchedEnvironment(abc.ABC):
     action_box: bounds of continuous actions; None for discrete ones.
     remarks: what a user should know before the level is learned, in a line
       each.
+    episode_metric_names: names of M numbers that the level reports of episodes.
+    episode_metrics: float32 [E, M], these of the episode that each environment
+      ended last, or `metrics.MISSING`; () if M is 0. Agents do not see them.
+    reward_scale: factor of the rewards that agents get; `step` returns rewards
+      without it.
   """
 
   frames_per_sec = 60.
+  reward_scale = 1.
 
   def __init__(self, level: str, num_envs: int,
                action_spec: specs.BoundedArray, observation_spec: specs.Array,
                frames_per_step: int = 1, frame_stack: int = 1,
                instruction_length: int = 0, num_features: int = 0,
-               has_action_mask: bool = False):
+               has_action_mask: bool = False,
+               episode_metric_names: Sequence[str] = ()):
     self.level = level
     self.num_envs = num_envs
     self.frames_per_step = frames_per_step
@@ -158,6 +167,11 @@ class BatchedEnvironment(abc.ABC):
     if has_action_mask:
       num_logits = int(num_choices(action_spec).sum())
       self.action_mask = np.ones([num_envs, num_logits], np.uint8)
+    self.episode_metric_names = episode_metric_names
+    self.episode_metrics: Any = ()
+    if episode_metric_names:
+      self.episode_metrics = np.full(
+          [num_envs, len(episode_metric_names)], metrics.MISSING, np.float32)
     self._instruction_texts = [''] * num_envs
     self._num_instructions_cut = 0
     self._action_spec = action_spec
@@ -181,7 +195,8 @@ class BatchedEnvironment(abc.ABC):
   @property
   def side_channels(self) -> SideChannels:
     """Instruction, features and action mask at the last observations."""
-    return SideChannels(self.instruction, self.features, self.action_mask)
+    return SideChannels(self.instruction, self.features, self.action_mask,
+                        self.episode_metrics)
 
   def side_channel_specs(self) -> SideChannels:
     """Returns specs of one environment's side channels, without the [E]."""

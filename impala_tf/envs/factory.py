@@ -11,6 +11,7 @@ from impala_tf.envs import atari
 from impala_tf.envs import cartpole_swingup
 from impala_tf.envs import catch
 from impala_tf.envs import control
+from impala_tf.envs import dm_environment
 from impala_tf.envs import dmlab
 from impala_tf.envs import domain as domain_lib
 from impala_tf.envs import environment
@@ -34,6 +35,7 @@ DOMAINS: Dict[str, domain_lib.Domain] = {
     'vizdoom': vizdoom.DOMAIN,
     'control': control.DOMAIN,
     'gym': gym.DOMAIN,
+    'dm_env': dm_environment.DOMAIN,
 }
 
 
@@ -160,6 +162,12 @@ def _check_options(level: str, config: config_lib.Config) -> None:
         f'arguments; leave it out (those that do are of {", ".join(names)}; '
         'AtariConfig, DmlabConfig and VizdoomConfig have the settings of '
         'these)')
+  if config.environment.episode_metrics and not domain.has_info:
+    names = sorted(name for name, row in DOMAINS.items() if row.has_info)
+    raise config_lib.ConfigError(
+        f'EnvironmentConfig.episode_metrics is '
+        f'{config.environment.episode_metrics!r}, but {level} has no info to '
+        f"find them in; set it to '' (those that do are of {', '.join(names)})")
   length = config.agent.instruction_length
   if length and not domain.has_instructions:
     names = sorted(
@@ -195,4 +203,5 @@ def make_environment(level: str, num_envs: int, seed: int,
       env.remarks.append(
           f'{level}: some of its actions are unbounded on a side, so these are '
           'taken as they are, about -1 to 1 at first; a wrapper can scale them')
+  env.reward_scale = config.environment.reward_scale
   return env

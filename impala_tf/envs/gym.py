@@ -17,6 +17,7 @@ from impala_tf.envs import domain
 from impala_tf.envs import environment
 from impala_tf.envs import serial
 from impala_tf.envs import spaces
+from impala_tf.runs import metrics
 from impala_tf.runtime import user_modules
 from impala_tf.storage import files
 
@@ -74,7 +75,8 @@ class GymEnvironment(serial.SerialEnvironment):
   reads, has an 'action_mask', if the observation is a Dict with one, or if
   there is a method `action_masks`. Then there must always be one: nonzero for
   each action that is legal next, [A], or for each value of each choice of
-  `MultiDiscrete`, in one array or a tuple. Nothing else is read of an `info`.
+  `MultiDiscrete`, in one array or a tuple. Of the last `info` of an episode the
+  numbers under `episode_metric_names` are read; nothing else is.
 
   The environment's own time limit truncates. Termination wins if both fall on
   one step. Environment i is seeded with `seed + i`.
@@ -85,7 +87,8 @@ class GymEnvironment(serial.SerialEnvironment):
                wrappers: Sequence[Callable[[Any], Any]] = (),
                instruction_length: int = 0,
                kwargs: Optional[Mapping[str, Any]] = None,
-               converted: bool = True, pictures: bool = False):
+               converted: bool = True, pictures: bool = False,
+               episode_metric_names: Sequence[str] = ()):
     """Makes the environments of an id that Gymnasium has registered.
 
     For 'module:Name-v0' it imports the module first; see `check_module`.
@@ -128,7 +131,8 @@ class GymEnvironment(serial.SerialEnvironment):
         instruction_length=instruction_length,
         num_features=self._converter.num_features,
         has_action_mask=(
-            is_masked or self._converter.has_mask or self._asks_for_masks))
+            is_masked or self._converter.has_mask or self._asks_for_masks),
+        episode_metric_names=episode_metric_names)
     self._num_values = np.atleast_1d(action_spec.maximum) + 1
     if not is_discrete:
       self.action_box = environment.ActionBox(actions.low, actions.high)
@@ -162,6 +166,9 @@ class GymEnvironment(serial.SerialEnvironment):
           f'{self.level}: step of environment {i} must return 5 values '
           '(observation, reward, terminated, truncated, info), but there are '
           f'{error}') from error
+    if terminated or truncated:
+      for m, name in enumerate(self.episode_metric_names):
+        self.episode_metrics[i, m] = _number(info.get(name))
     if not terminated:
       observation = self._observe(i, observation, info, is_last=truncated)
     return serial.Transition(
@@ -238,6 +245,15 @@ class GymEnvironment(serial.SerialEnvironment):
 
   def close(self) -> None:
     _close(self._envs)
+
+
+def _number(value: Any) -> float:
+  """Returns a value of an `info` if it is one finite number, else MISSING."""
+  try:
+    number = np.asarray(value, np.float32).item()
+  except (OverflowError, TypeError, ValueError):
+    return metrics.MISSING
+  return number if np.isfinite(number) else metrics.MISSING
 
 
 def _close(envs: Sequence[Any]) -> None:
@@ -392,13 +408,15 @@ def _make_level(env_id: str, num_envs: int, seed: int,
   kwargs = config.environment.kwargs
   _import(f'gym/{env_id}')
   from impala_tf.envs import gym_cart_pole  # Lazily: it needs Gymnasium.
-  if gym_cart_pole.is_cart_pole(env_id) and not kwargs:
+  names = config.environment.episode_metric_names
+  if gym_cart_pole.is_cart_pole(env_id) and not kwargs and not names:
     return gym_cart_pole.CartPoleEnvironment(env_id, num_envs, seed)
   return GymEnvironment(
       env_id, num_envs, seed, kwargs=kwargs,
       converted=config.environment.converted,
-      pictures=config.agent.sees_pictures)
+      pictures=config.agent.sees_pictures, episode_metric_names=names)
 
 
 DOMAIN = domain.Domain(
-    forms=('gym/<id>',), check=_check, make=_make_level, takes_kwargs=True)
+    forms=('gym/<id>',), check=_check, make=_make_level, takes_kwargs=True,
+    has_info=True)

@@ -189,7 +189,9 @@ class MultiLevelEnvironment(environment.BatchedEnvironment):
         name, num_envs, first.action_spec(), spec,
         first.frames_per_step, first.frame_stack, first.instruction_length,
         num_features=features.shape[0] if features else 0,
-        has_action_mask=bool(side_channels.action_mask))
+        has_action_mask=bool(side_channels.action_mask),
+        episode_metric_names=first.episode_metric_names)
+    self.reward_scale = first.reward_scale
     self.action_box = None  # Each level fits its own actions.
     self.remarks = first.remarks
     self.level_index = level_index

@@ -78,6 +78,7 @@ class SteppedTogether:
     self._check = check
     self.num_envs = environment.num_envs
     self.frame_stack = environment.frame_stack
+    self.reward_scale = environment.reward_scale
     self.level_index = environment.level_index
     self.side_channels = environment_lib.NO_SIDE_CHANNELS
 

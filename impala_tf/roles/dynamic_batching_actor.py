@@ -46,7 +46,8 @@ class DynamicActor:
     self._writer = writer
     self._fetcher = fetcher
     self._policy = acting.RowPolicy(agent, num_envs, seed)
-    self._counter = acting.EpisodeCounter(num_envs)
+    self._counter = acting.EpisodeCounter(
+        num_envs, environments.reward_scale)
     self._unroll_length = spec.env_outputs.reward.shape[0] - 1  # T
     self._buffer = actor.UnrollBuffer(spec, environments.level_index,
                                       environments.frame_stack)

@@ -5,9 +5,12 @@ it.
 """
 
 import dataclasses
+import functools
 import os
 import time
 from typing import Callable, Mapping, Optional
+
+from absl import logging
 
 from impala_tf import config as config_lib
 from impala_tf.comms import config_table
@@ -32,16 +35,16 @@ def make_row(updates: int, frames: int,
   The row has `frames` and `updates` behind the parameters; over all games their
   number (`episodes`), mean (`episode_return`) and `standard_error`, and
   `episode_frames`, their mean length. With several levels it also has mean and
-  standard error of each, under 'level/<name>/'.
+  standard error of each, under 'level/<name>/'. What levels report of episodes
+  comes with both. `episodes_cut` counts games beyond the limit of frames.
   """
-  together = evaluation.Evaluation(
-      [r for result in results.values() for r in result.returns],
-      [f for result in results.values() for f in result.frames])
-  summary = together.summary()
+  summary = evaluation.joined(results.values()).summary()
   row = {'frames': frames, 'updates': updates,
          'episodes': summary['episodes'],
          'episode_frames': summary['mean_episode_frames'],
          **_mean_and_error('', summary)}
+  if 'episodes_cut' in summary:
+    row['episodes_cut'] = summary['episodes_cut']
   if len(results) > 1:
     for level, result in results.items():
       row.update(_mean_and_error(f'level/{level}/', result.summary()))
@@ -49,8 +52,10 @@ def make_row(updates: int, frames: int,
 
 
 def _mean_and_error(prefix: str, summary: dict) -> metrics.Row:
-  """Names mean and error, if any, as training's rows do, for plots."""
-  row = {f'{prefix}episode_return': summary['mean']}
+  """Names mean, error and metrics, if any, as training's rows do, for plots."""
+  row = {f'{prefix}episode_return': summary['mean'],
+         **{prefix + name: summary[name] for name in summary
+            if name.startswith('episode/')}}
   if summary['standard_error'] is not None:
     row[f'{prefix}standard_error'] = summary['standard_error']
   return row
@@ -120,7 +125,10 @@ class Evaluator:
       with self._videos.filming(
           environment, f'{name}_{level.replace("/", "_")}') as on_step:
         results[level] = evaluation.evaluate(
-            self._agent, environment, episodes, policy_seed, on_step)
+            self._agent, environment, episodes, policy_seed, on_step,
+            max_frames=self._config.experiment.evaluation_max_frames,
+            on_progress=evaluation.Reporter(
+                episodes, functools.partial(logging.info, '%s: %s', level)))
       environment.close()
     row = make_row(updates, self._fetcher.frames, results)
     self._writer.write(row)

@@ -62,7 +62,7 @@ def batches(parts: learner_parts.LearnerParts,
 
 def learn(parts: learner_parts.LearnerParts, batches: Iterator[types.Unroll],
           publisher: interfaces.Callback, reports: interfaces.Reports,
-          log_interval_secs: float, log_interval_updates: int = 1) -> bool:
+          log_interval_secs: float, log_interval_updates: int) -> bool:
   """Learns from batches until they end; returns whether the run is done.
 
   It is done once all frames are learned from, the return is high enough, or a
@@ -79,7 +79,8 @@ def learn(parts: learner_parts.LearnerParts, batches: Iterator[types.Unroll],
       parts.log_dir, config.optimizer.max_skipped_updates)
   log = training_log.TrainingLog(
       training_log.LogSettings(parts.log_dir, config.num_fresh,
-                               log_interval_secs, log_interval_updates),
+                               log_interval_secs, log_interval_updates,
+                               config.environment.episode_metric_names),
       learner, parts.state.totals, _Gauges(parts, skipped).read,
       _make_level_log(parts), _gather(parts), reports.on_row)
   checkpoints = training_log.Checkpoints(

@@ -4,7 +4,7 @@ It does not import TensorFlow, so that bad input is refused at once.
 """
 
 import dataclasses
-from typing import Any, Callable, NamedTuple, Optional, Sequence, Union
+from typing import Any, Callable, Mapping, NamedTuple, Optional, Sequence, Union
 
 from impala_tf import config as config_lib
 from impala_tf.runs import gin_config
@@ -31,6 +31,7 @@ class Games(NamedTuple):
   deterministic: bool  # Whether the most probable actions are taken.
   video: Optional[str] = None  # Path of the film; None for none.
   video_secs: Optional[float] = None  # Seconds after which it ends.
+  bindings: Sequence[str] = ()  # Values that differ from the run's config.
 
 
 class Score(NamedTuple):
@@ -42,11 +43,13 @@ class Score(NamedTuple):
     standard_error: standard error of the mean; None for a single game.
     human_normalised_score: mean as a share of a human's; None if the level is
       of no suite, since only suites have human scores.
+    episode_metrics: mean of each of `EnvironmentConfig.episode_metrics`.
   """
   returns: list[float]
   mean: float
   standard_error: Optional[float]
   human_normalised_score: Optional[float]
+  episode_metrics: Mapping[str, float]
 
 
 def evaluate(run_dir: str, episodes: Optional[int] = None, *, seed: int = 0,
@@ -83,7 +86,9 @@ def evaluate(run_dir: str, episodes: Optional[int] = None, *, seed: int = 0,
   def keep(level, result):
     scores[level] = Score(
         result['returns'], result['mean'], result['standard_error'],
-        result.get('human_normalised_score'))
+        result.get('human_normalised_score'),
+        {name[len('episode/'):]: value for name, value in result.items()
+         if name.startswith('episode/')})
 
   play_in_turn(Games(episodes, seed, deterministic), config, levels,
                saved.load_agent(run_dir, checkpoint), keep)
@@ -148,18 +153,30 @@ def play_in_turn(games: Games, config: config_lib.Config,
     # Named before it is played and kept before it is closed: some simulators
     # can end the whole process in either.
     print(f'{i} of {len(levels)}: {level}', end=' ', flush=True)
-    result = _play(games, loaded, environment, episodes)
+    result = _play(
+        games, loaded, environment, episodes,
+        config.experiment.evaluation_max_frames)
     keep(result['level'], result)
     score = result.get('human_normalised_score')
     print(f'{result["mean"]:.2f}' +
           ('' if score is None else f' ({score:.1%} human-normalised)'),
           flush=True)
+    if result.get('episodes_cut'):
+      print(f'  {result["episodes_cut"]} games were cut off after '
+            f'{config.experiment.evaluation_max_frames:,} frames '
+            '(ExperimentConfig.evaluation_max_frames)', flush=True)
     environment.close()
+    if 'interrupted' in result:
+      raise KeyboardInterrupt
 
 
 def _play(games: Games, loaded: Any, environment: Any,
-          episodes: int) -> dict:
-  """Plays a level, and films it on request; returns the result."""
+          episodes: int, max_frames: int) -> dict:
+  """Plays a level, and films it on request; returns the result.
+
+  After Ctrl-C it is of the games that were over by then, and says so; without
+  any it raises KeyboardInterrupt.
+  """
   from impala_tf.roles import evaluation
   video = None
   if games.video:
@@ -168,12 +185,15 @@ def _play(games: Games, loaded: Any, environment: Any,
     played = evaluation.evaluate(
         loaded.agent, environment, episodes, games.seed,
         video.on_step if video else lambda num_ended: None,
-        games.deterministic)
+        games.deterministic, max_frames, evaluation.Reporter(
+            episodes, lambda text: print(f'\n  {text}', end=' ', flush=True)))
     if video:
       video.close()
   finally:
     if video:
       video.discard()
+  if not played.returns:
+    raise KeyboardInterrupt
   # The environment may play a held-out variant of the configured level.
   level = environment.level
   result = {'level': level, 'trained_frames': loaded.num_frames,
@@ -185,6 +205,10 @@ def _play(games: Games, loaded: Any, environment: Any,
   if suite:
     result['human_normalised_score'] = suite.human_normalised_score(
         level, result['mean'])
+  if games.bindings:
+    result['gin_binding'] = games.bindings
+  if not played.is_complete:
+    result['interrupted'] = True
   return {**result, 'returns': played.returns}
 
 

@@ -2,7 +2,7 @@
 
 import collections
 import statistics
-from typing import Any, Deque, List, Sequence
+from typing import Any, Deque, Dict, List, Mapping, Sequence
 
 import numpy as np
 
@@ -28,6 +28,9 @@ class LevelLog:
     self._frames_per_unroll = frames_per_unroll
     self._returns: List[Deque[float]] = [
         collections.deque(maxlen=EPISODE_WINDOW) for _ in levels]
+    self._metrics: List[Dict[str, Deque[float]]] = [
+        collections.defaultdict(
+            lambda: collections.deque(maxlen=EPISODE_WINDOW)) for _ in levels]
     # Levels whose returns can be normalised by a human's.
     self._suites = {level: suite for level in levels
                     if (suite := levels_lib.suite_of(level))}
@@ -38,12 +41,14 @@ class LevelLog:
     self._lag_sums = np.zeros(len(self._levels))
 
   def add(self, is_first: np.ndarray, episode_return: np.ndarray,
-          lags: np.ndarray, level_index: np.ndarray) -> None:
+          lags: np.ndarray, level_index: np.ndarray,
+          episode_metrics: Mapping[str, np.ndarray] = metrics.NO_METRICS
+          ) -> None:
     """Adds the new unrolls of an update.
 
     `is_first`, bool [T, B], and raw returns, float32 [T, B], are as in
     `training_log.EpisodeWindow.add`; lags, int64 [B], are in updates;
-    `level_index` is int32 [B].
+    `level_index` is int32 [B]; metrics of episodes are float32 [T, B] by name.
     """
     num_levels = len(self._levels)
     num_unrolls = np.bincount(level_index, minlength=num_levels)
@@ -51,13 +56,17 @@ class LevelLog:
     self._num_unrolls += num_unrolls
     self._lag_sums += np.bincount(level_index, lags, num_levels)
     for t, b in zip(*np.nonzero(is_first & np.isfinite(episode_return))):
-      self._returns[level_index[b]].append(float(episode_return[t, b]))
+      level = level_index[b]
+      self._returns[level].append(float(episode_return[t, b]))
+      for name, values in episode_metrics.items():
+        self._metrics[level][name].extend(metrics.reported(values[t, b:b + 1]))
 
   def finish(self) -> metrics.Row:
     """Returns the levels' metrics for a row, and restarts policy lags.
 
     Names begin with 'level/<name>/': `frames` learned from; `episode_return`,
-    the mean of the level's last 20 episodes with a finite return, if any;
+    the mean of the level's last 20 episodes with a finite return, if any, and
+    of what it reported of them under `episode/`;
     `policy_lag`, the mean since the last row, if unrolls came.
 
     `HEADLINE` is added once each level of a suite has a return: the mean of
@@ -73,6 +82,8 @@ class LevelLog:
       row[f'level/{level}/frames'] = int(frames)
       if means[i] is not None:
         row[f'level/{level}/episode_return'] = means[i]
+      row.update({f'level/{level}/{name}': value for name, value in
+                  metrics.mean_by_column(self._metrics[i]).items()})
       if self._num_unrolls[i]:
         row[f'level/{level}/policy_lag'] = float(
             self._lag_sums[i] / self._num_unrolls[i])

@@ -7,7 +7,7 @@ plots) start at once.
 import json
 import os
 import time
-from typing import Any, Callable, Dict, List, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Sequence, Tuple
 
 from absl import logging
 import numpy as np
@@ -18,8 +18,22 @@ from impala_tf.storage import line_log
 
 FILE_NAME = 'metrics.jsonl'
 EPISODE_WINDOW = 100
+NO_METRICS: Mapping[str, np.ndarray] = {}
+# In place of an episode metric that is no number; unrolls with NaN are refused.
+MISSING = float(np.finfo(np.float32).min)
 
 Row = Dict[str, Any]
+
+
+def mean_by_column(values: Mapping[str, Sequence[float]]) -> Row:
+  """Returns the mean of each episode metric that has values, for a row."""
+  return {f'episode/{name}': float(np.mean(numbers))
+          for name, numbers in values.items() if len(numbers)}
+
+
+def reported(values: np.ndarray) -> List[float]:
+  """Lists those values of an episode metric that are not `MISSING`."""
+  return [float(value) for value in values if value != MISSING]
 
 
 class MetricsWriter:

@@ -6,6 +6,7 @@ import time
 from typing import (
   Any,
   Callable,
+  Deque,
   Dict,
   List,
   Mapping,
@@ -71,11 +72,13 @@ class LogSettings(NamedTuple):
     num_fresh: number of new unrolls of a batch, its first ones.
     interval_secs: seconds between rows, at least.
     interval_updates: rows are due at multiples of this number of updates only.
+    episode_metrics: names of the M numbers that levels report of episodes.
   """
   run_dir: str
   num_fresh: int
   interval_secs: float
   interval_updates: int = 1
+  episode_metrics: Sequence[str] = ()
 
 
 class EpisodeWindow:
@@ -87,10 +90,13 @@ class EpisodeWindow:
   def __init__(self):
     self._returns = collections.deque(maxlen=metrics_lib.EPISODE_WINDOW)
     self._steps = collections.deque(maxlen=metrics_lib.EPISODE_WINDOW)
+    self._metrics: Dict[str, Deque[float]] = {}
     self.num_episodes = 0
 
   def add(self, is_first: np.ndarray, episode_return: np.ndarray,
-          episode_steps: np.ndarray) -> None:
+          episode_steps: np.ndarray,
+          metrics: Mapping[str, np.ndarray] = metrics_lib.NO_METRICS
+          ) -> None:
     """Adds the episodes that ended within a batch of unrolls.
 
     Args:
@@ -98,10 +104,15 @@ class EpisodeWindow:
         last of an earlier unroll and counted there.
       episode_return: float32 [T, B], raw returns.
       episode_steps: int32 [T, B], agent steps.
+      metrics: float32 [T, B] by name, what the level reported of the episodes.
     """
     is_told = is_first & np.isfinite(episode_return)
     self._returns.extend(episode_return[is_told].tolist())
     self._steps.extend(episode_steps[is_told].tolist())
+    for name, values in metrics.items():
+      self._metrics.setdefault(name, collections.deque(
+          maxlen=metrics_lib.EPISODE_WINDOW)).extend(
+              metrics_lib.reported(values[is_told]))
     self.num_episodes += int(np.sum(is_first))
 
   @property
@@ -115,11 +126,15 @@ class EpisodeWindow:
     return float(np.mean(self._returns)) if self.is_full else None
 
   def means(self) -> Mapping[str, float]:
-    """Returns mean return and length in agent steps; empty without episodes."""
+    """Returns mean return, length in agent steps and what levels reported.
+
+    It is empty without episodes.
+    """
     if not self._returns:
       return {}
     return {'episode_return': float(np.mean(self._returns)),
-            'episode_steps': float(np.mean(self._steps))}
+            'episode_steps': float(np.mean(self._steps)),
+            **metrics_lib.mean_by_column(self._metrics)}
 
 
 class Interval:
@@ -220,16 +235,23 @@ class TrainingLog:
     # was all that is replayed. NumPy slices, because those of tensors would
     # cost more than all else here.
     env_outputs, num_fresh = update.batch.env_outputs, self._settings.num_fresh
-    step_type, episode_return, episode_steps, level_index, lags = self._gather([
+    names = self._settings.episode_metrics
+    metrics = [env_outputs.episode_metrics.numpy()[1:, :num_fresh, m]
+               for m in range(len(names))]
+    (step_type, episode_return, episode_steps, level_index, lags,
+     *metrics) = self._gather([
         *(tensor.numpy()[1:, :num_fresh] for tensor in (
             env_outputs.step_type, env_outputs.episode_return,
             env_outputs.episode_steps)),
-        update.batch.level_index.numpy()[:num_fresh], update.lags[:num_fresh]])
+        update.batch.level_index.numpy()[:num_fresh], update.lags[:num_fresh],
+        *metrics])
     is_first = step_type == int(dm_env.StepType.FIRST)
-    self._episodes.add(is_first, episode_return, episode_steps)
+    by_name = dict(zip(names, metrics))
+    self._episodes.add(is_first, episode_return, episode_steps, by_name)
     self._interval.add(update.metrics, lags, update.wait_secs)
     if self._level_log:
-      self._level_log.add(is_first, episode_return, lags, level_index)
+      self._level_log.add(
+          is_first, episode_return, lags, level_index, by_name)
     update.episode_return = self._episodes.mean_return
     if self._interval.is_over and (
         update.updates % self._settings.interval_updates == 0):

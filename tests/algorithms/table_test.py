@@ -1,5 +1,6 @@
 """The table of algorithms: what its rows name, and what they refuse."""
 
+import dataclasses
 import subprocess
 import sys
 
@@ -54,6 +55,8 @@ def test_row_is_an_algorithm_and_the_architecture_that_it_learns_in(name):
       'in_process': True}),
     ('LearnerConfig.precision',
      {'learner': config_lib.LearnerConfig(precision='mixed_bfloat16')}),
+    ('EnvironmentConfig.episode_metrics',
+     {'environment': config_lib.EnvironmentConfig(episode_metrics='won')}),
     ('PopulationConfig.members',
      {'population': config_lib.PopulationConfig(members='a,b')})])
 def test_workers_that_share_parameters_refuse_what_is_for_a_learner(
@@ -61,6 +64,13 @@ def test_workers_that_share_parameters_refuse_what_is_for_a_learner(
   with pytest.raises(config_lib.ConfigError, match=f'{option} is not for') as e:
     table.check(_config(name, correction='none', **sections))
   assert '\n' not in str(e.value)
+
+
+def test_workers_whose_updates_come_by_chance_have_no_rows_at_multiples():
+  config = _config('a3c', correction='none')
+  with pytest.raises(config_lib.ConfigError, match='log_interval_updates is n'):
+    table.check(dataclasses.replace(config, experiment=dataclasses.replace(
+        config.experiment, log_interval_updates=2)))
 
 
 @pytest.mark.parametrize('config, words', [

@@ -14,11 +14,14 @@ from impala_tf.cli import evaluate
 from impala_tf.envs import atari
 from impala_tf.envs import environment
 from impala_tf.plots import suite_results
+from impala_tf.roles import evaluation
 from impala_tf.roles import scores
 from impala_tf.runs import gin_config
+from impala_tf.runtime import user_modules
 from impala_tf.suites import dmlab30
 from impala_tf.suites import levels
 from tests.fixtures import programs
+from tests.fixtures import reports
 from tests.fixtures import trained_runs
 
 _TINY = config_lib.AgentConfig(torso='mlp', hidden_size=4)
@@ -69,6 +72,65 @@ def test_result_is_written_and_shown_and_the_first_game_filmed(
   brightest = [np.unravel_index(np.argmax(b[:8]), b[:8].shape)[0]
                for b in boards[:6]]
   assert brightest == sorted(brightest) and len(set(brightest)) > 3  # It falls.
+
+
+@pytest.fixture(name='interrupts')
+def _interrupts(monkeypatch):
+  """Ctrl-C after the step in which the first games of a level end."""
+
+  def progress(num_ended, frames):
+    del frames
+    if num_ended:
+      raise KeyboardInterrupt
+
+  monkeypatch.setattr(
+      evaluation, 'Reporter', lambda num_episodes, say: progress)
+
+
+def test_ctrl_c_keeps_the_games_that_are_over_and_the_film(
+    catch_run, tmp_path, monkeypatch, interrupts):
+  video = tmp_path / 'out.mp4'
+  assert _evaluate(
+      monkeypatch, catch_run, '--episodes=64', f'--video={video}') == 130
+  report = json.loads((catch_run / 'evaluation.json').read_text())
+  assert len(report['returns']) == report['episodes'] == 32
+  assert report['interrupted'] is True
+  assert len(_pictures(video)) == 9
+
+
+def test_level_of_a_suite_that_was_interrupted_is_played_again(
+    tmp_path, monkeypatch, interrupts):
+  run_dir = _make_pong_run(tmp_path)
+  assert _evaluate(
+      monkeypatch, run_dir, '--suite=atari57', '--levels=atari/pong',
+      '--episodes=2',
+      '--gin_binding=ExperimentConfig.evaluation_max_frames = 8') == 130
+  assert not (run_dir / 'evaluation_atari57.json').exists()
+
+
+def test_game_is_cut_off_at_the_limit_that_a_binding_sets(
+    catch_run, monkeypatch, capsys):
+  binding = 'ExperimentConfig.evaluation_max_frames = 4'
+  assert _evaluate(monkeypatch, catch_run, '--episodes=3',
+                   f'--gin_binding={binding}') == 0
+  report = json.loads((catch_run / 'evaluation.json').read_text())
+  assert report['returns'] == [0., 0., 0.] and report['episodes_cut'] == 3
+  assert report['gin_binding'] == [binding]
+  assert '3 games were cut off after 4 frames' in capsys.readouterr().out
+
+
+def test_numbers_of_episodes_are_in_the_result_and_the_score(
+    tmp_path, monkeypatch):
+  monkeypatch.setattr(user_modules, '_sources', {})
+  user_modules.load([reports.MODULE])
+  run = trained_runs.make(tmp_path, reports.LEVELS[0], agent=_TINY)
+  assert _evaluate(
+      monkeypatch, run, '--episodes=8', f'--import={reports.MODULE}',
+      "--gin_binding=EnvironmentConfig.episode_metrics = 'score,won,no'") == 0
+  report = json.loads((run / 'evaluation.json').read_text())
+  # Each of eight copies has played its first game.
+  assert report['episode/score'] == 0. and report['episode/won'] == 1.
+  assert report['mean'] == 3. and 'episode/no' not in report
 
 
 def test_levels_that_are_no_suite_are_played_in_turn(

@@ -25,6 +25,8 @@ def _with(section, **values):
     ('atari', {'action_repeats': 2}),
     ('dmlab', {'height': 84}), ('vizdoom', {'subsample': 4}),
     ('vizdoom', {'game_variables': True}),
+    ('environment', {'reward_scale': 2.}),
+    ('environment', {'episode_metrics': 'won'}),
     ('agent', {'use_lstm': True}), ('learner', {'unroll_length': 19})])
 def test_unrolls_that_differ_tell_it(section, values):
   assert fingerprint_lib.of_unrolls(_with(section, **values)) != (

@@ -367,7 +367,8 @@ def test_run_of_nothing_but_skipped_updates_ends_with_the_batch(tmp_path):
   assert set(batch) == {
       'policy_version', 'level_index', 'origin.is_replayed'} | {
       f'env_outputs.{name}' for name in types.EnvOutput._fields
-      if name not in ('instruction', 'features', 'action_mask')}  # Empty.
+      if name not in ('instruction', 'features', 'action_mask',
+                      'episode_metrics')}  # Empty.
 
 
 def _failing_saves(numbers, saved):

@@ -59,7 +59,9 @@ _KINDS = [
 
 def test_each_domain_has_forms_of_its_own_and_a_level_below():
   levels = [getattr(kind, 'values', kind)[0] for kind in _KINDS]
-  assert {level.partition('/')[0] for level in levels} == {*factory.DOMAINS}
+  # Levels of dm_env are functions of one's own: `dm_environment_test`.
+  assert {level.partition('/')[0] for level in levels} == (
+      {*factory.DOMAINS} - {'dm_env'})
   for name, domain in factory.DOMAINS.items():
     assert all(form.partition('/')[0] == name for form in domain.forms)
 
@@ -298,10 +300,17 @@ def test_domain_of_ones_own_is_a_row_too():
       (lambda: factory.register('coins', coins), "there is a domain 'coins'"),
       (lambda: factory.register('yours', coins), "one is 'coins/<side>'"),
       (lambda: _make('coins/edge'), "no side 'edge'"),
-      (lambda: _make('coins'), "'gym/<id>' or 'coins/<side>', but is 'coins'"),
+      (lambda: _make('coins'), "<function>' or 'coins/<side>', but is 'coins'"),
       (lambda: factory.check_levels(_config(both, env_processes=2)),
        'the emulator of coins/heads'),
       (lambda: factory.check_levels(_config('catch', 3)),
        'are of babyai, coins, dmlab, dmlab30, minigrid')):
     with pytest.raises(config.ConfigError, match=words):
       call()
+
+
+def test_numbers_in_an_info_are_refused_where_there_is_none():
+  settings = config.Config(environment=config.EnvironmentConfig(
+      level='catch', episode_metrics='won'))
+  with pytest.raises(config.ConfigError, match='catch has no info to find'):
+    factory.check_levels(settings)

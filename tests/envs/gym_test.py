@@ -11,7 +11,9 @@ from impala_tf import config
 from impala_tf.envs import environment
 from impala_tf.envs import factory
 from impala_tf.envs import gym
+from impala_tf.runs import metrics
 from tests.fixtures import locks
+from tests.fixtures import reports
 
 FIRST, MID, LAST = dm_env.StepType
 
@@ -97,6 +99,17 @@ class _Masked(_Counter):
     return observation, reward, bool(action == 2), False, info
 
 
+class _Reporting(_Counter):
+  """An environment that ends with each action and has an `info` of its own."""
+
+  def __init__(self, render_mode=None, infos=()):
+    super().__init__(render_mode)
+    self._infos = iter(infos)
+
+  def step(self, action):
+    return (*super().step(action)[:4], next(self._infos))
+
+
 class _NoReset(_Counter):
   """An environment without a speed that cannot be reset."""
 
@@ -126,10 +139,11 @@ def _registered():
   gymnasium.register('No-Reset-v0', _NoReset)
   gymnasium.register('Moves-Masked-v0', _Masked,
                      kwargs={'action_space': _MOVES['Unbounded']})
+  gymnasium.register('Reporting-v0', _Reporting)
   gymnasium.register('Bytes-v0', _Counter, kwargs={'dtype': np.uint8})
   yield
   for name in ('Counter', 'Bytes', 'Counter-Words', 'Masked', 'Moves-Masked',
-               'No-Reset'):
+               'No-Reset', 'Reporting'):
     del gymnasium.registry[f'{name}-v0']
   for kind in _MOVES:
     del gymnasium.registry[f'Moves-{kind}-v0']
@@ -474,3 +488,52 @@ def test_remarks_name_wrappers_with_statistics_and_unbounded_actions():
     env = factory.make_environment(
         f'gym/Moves-{kind}-v0', 1, 0, config.Config(), training=True)
     assert len(env.remarks) == number
+
+
+@pytest.mark.parametrize('values', [
+    [None, 3], [3, None], [np.zeros(2), np.zeros(7)], [[], [1, 2]],
+    [3, 'three'], [{'x': 1}, None], [{}, {'x': {'y': object()}}],
+    [np.float64(1), np.ones(1)], [True, np.nan], [10**400, -1]])
+def test_info_may_change_its_values_and_only_numbers_are_kept(values):
+  infos = [{'x': value, str(i): value} for i, value in enumerate(values)]
+  env = gym.GymEnvironment('Reporting-v0', 1, 0, kwargs={'infos': infos},
+                           episode_metric_names=['x', '1'])
+  env.reset()
+  kept = []
+  for _ in values:
+    assert env.step(np.array([2], np.int32)).step_type == FIRST
+    kept.append(env.episode_metrics[0].copy())
+  numbers = [metrics.MISSING, metrics.MISSING]
+  for i, value in enumerate(values):
+    if (isinstance(value, (int, np.float64)) and abs(value) < 10
+        or np.shape(value) == (1,)):
+      numbers[i] = float(np.ravel(value)[0])
+  np.testing.assert_array_equal(
+      kept, [[numbers[0], metrics.MISSING], [numbers[1], numbers[1]]])
+
+
+def _report_rows(env, num_steps):
+  """Lists (type, score) of steps of the first of some environments."""
+  env.reset()
+  rows = []
+  for _ in range(num_steps):
+    step = env.step(np.zeros(env.num_envs, np.int32))
+    rows.append((step.step_type[0], env.side_channels.episode_metrics[0, 0]))
+  return rows
+
+
+def test_numbers_of_an_episode_are_there_where_the_next_begins():
+  env = gym.GymEnvironment(
+      f'{reports.MODULE}:Reports-v0', 2, 0, episode_metric_names=['score'])
+  none = metrics.MISSING
+  # Of a time limit they are there one row before.
+  assert _report_rows(env, 6) == [
+      (MID, none), (FIRST, 0), (MID, 0), (LAST, 1), (FIRST, 1), (MID, 1)]
+
+
+def test_batch_of_gymnasium_s_own_cart_poles_has_no_info():
+  made = factory.make_environment(
+      'gym/CartPole-v1', 1, 0, config.Config(environment=(
+          config.EnvironmentConfig(level='gym/CartPole-v1',
+                                   episode_metrics='score'))), True)
+  assert isinstance(made, gym.GymEnvironment)

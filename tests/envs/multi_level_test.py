@@ -16,7 +16,9 @@ from impala_tf.envs import gym
 from impala_tf.envs import minigrid
 from impala_tf.envs import multi_level
 from impala_tf.envs import tmaze
+from impala_tf.runtime import user_modules
 from tests.fixtures import locks
+from tests.fixtures import reports
 
 LEVELS = ('tmaze/1', 'tmaze/2', 'tmaze/3')
 E = 7
@@ -300,3 +302,43 @@ def test_level_can_be_made_by_its_name_and_for_other_slots():
   assert both.level_index.tolist() == [1]
   with pytest.raises(config.ConfigError, match='did you mean'):
     multi_level.make_environment('atari/pnog')
+
+
+def _report_config(**options):
+  return config.Config(
+      environment=config.EnvironmentConfig(
+          level=','.join(reports.LEVELS), episode_metrics='score, won',
+          **options),
+      actor=config.ActorConfig(num_envs=2, env_processes=2))
+
+
+@pytest.fixture(name='knows_reports')
+def _knows_reports(monkeypatch):
+  monkeypatch.setattr(user_modules, '_sources', {})
+  user_modules.load([reports.MODULE])
+
+
+def test_numbers_of_episodes_come_from_each_level(knows_reports):
+  env = multi_level.make_environment(_report_config(reward_scale=.5), 2)
+  env.reset()
+  for _ in range(2):
+    timestep = env.step(np.zeros(2, np.int32))
+  np.testing.assert_array_equal(env.episode_metrics, [[0, 1], [100, 1]])
+  # The factor is for those who hand rewards to agents.
+  assert timestep.reward.tolist() == [2., 2.] and env.reward_scale == .5
+
+
+def test_numbers_of_episodes_come_from_processes(knows_reports):
+  settings = _report_config(reward_scale=.5)
+  workers = multi_level.make_workers(
+      settings.environment.level, 0, 0,
+      multi_level.make_level(settings, training=True), settings.actor)
+  try:
+    assert workers.reward_scale == .5
+    for _ in range(3):  # Their resets and two steps.
+      numbers, _ = workers.recv(2)
+      workers.send(numbers, np.zeros(2, np.int32))
+    told = workers.side_channels.episode_metrics[np.argsort(numbers)]
+  finally:
+    workers.close()
+  np.testing.assert_array_equal(told, [[0, 1], [100, 1]])

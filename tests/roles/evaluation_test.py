@@ -20,7 +20,9 @@ class _Environment:
 
   n counts its episodes; the reward comes at an episode's end.
   """
+  episode_metric_names = ()
   frames_per_step = 4
+  reward_scale = 1.
   side_channels = environment_lib.NO_SIDE_CHANNELS
 
   def __init__(self, num_envs):
@@ -46,6 +48,28 @@ class _Environment:
         np.broadcast_to(np.float32(rewards), self.num_envs),
         np.ones(self.num_envs, np.float32),
         np.zeros((self.num_envs, 1), np.float32))
+
+
+class _EndlessEnvironment(_Environment):
+  """Environments that pay 1 a step; the first does not end its third game.
+
+  With `ends_late` it does after 10 steps, not after 2.
+  """
+  episode_metric_names = ('number',)
+
+  def __init__(self, num_envs, ends_late=False):
+    super().__init__(num_envs)
+    self._ends_late = ends_late
+
+  def step(self, actions):
+    self._steps += 1
+    self._episodes += 1
+    ends = self._steps % 2 == 0
+    if self._steps[0] > 4 and not (self._ends_late and self._steps[0] >= 14):
+      ends[0] = False
+    self.side_channels = environment_lib.SideChannels(episode_metrics=(
+        np.arange(self.num_envs, dtype=np.float32)[:, np.newaxis]))
+    return self._timestep(ends, 1.)
 
 
 class _CountingAgent:
@@ -153,3 +177,56 @@ def test_one_episode_has_no_standard_error(recwarn):
   assert summary['standard_error'] is None
   assert summary['mean'] == summary['median'] == 3.
   assert not recwarn.list
+
+
+def _endless(num_episodes, max_frames, **options):
+  return evaluation.evaluate(
+      _CountingAgent(), _EndlessEnvironment(2, **options), num_episodes, seed=0,
+      max_frames=max_frames)
+
+
+@pytest.mark.parametrize('ends_late', [False, True])
+def test_game_without_end_is_cut_off_and_is_the_last_of_its_copy(ends_late):
+  result = _endless(10, 24, ends_late=ends_late)
+  # Games of 8 frames: two of the first copy, five of the second, and one of 24.
+  assert sorted(zip(result.frames, result.returns)) == [(8, 2)] * 7 + [(24, 6)]
+  assert result.num_cut == 1 and result.is_complete
+  # What the level reports is of the games that ended.
+  assert sorted(result.metrics['number']) == [0.] * 2 + [1.] * 5
+  assert result.summary()['episodes_cut'] == 1
+
+
+def test_copy_whose_late_game_ends_in_time_plays_on():
+  # The second copy has 7 games, which take as long as the late one.
+  result = _endless(14, 24, ends_late=True)
+  assert result.num_cut == 1
+  assert sorted(result.frames) == [8] * 13 + [24]
+
+
+def test_limit_within_which_all_games_end_changes_nothing():
+  assert evaluation.evaluate(
+      _CountingAgent(), _Environment(3), 6, seed=0, max_frames=13
+  ) == evaluation.evaluate(_CountingAgent(), _Environment(3), 6, seed=0)
+
+
+def test_ctrl_c_leaves_the_games_that_are_over():
+  def interrupt(num_ended, frames):
+    assert frames == 4 * 2 * len(environment.actions)
+    if num_ended > 1:
+      raise KeyboardInterrupt
+
+  environment = _Environment(2)
+  result = evaluation.evaluate(
+      _CountingAgent(), environment, 20, seed=0, on_progress=interrupt)
+  assert not result.is_complete and result.returns == [0., 1., 10.]
+
+
+def test_progress_is_reported_less_and_less_often():
+  now, said = 0., []
+  reporter = evaluation.Reporter(9, said.append, lambda: now)
+  for now in range(100):
+    reporter(now // 20, 1_000 * now)
+  assert said == ['0 of 9 games are over, 10,000 frames',
+                  '1 of 9 games are over, 20,000 frames',
+                  '2 of 9 games are over, 40,000 frames',
+                  '4 of 9 games are over, 80,000 frames']

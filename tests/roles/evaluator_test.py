@@ -111,7 +111,7 @@ def test_it_plays_with_the_parameters_that_it_fetched(
     serve, tmp_path, monkeypatch):
   played = []
 
-  def evaluate(agent, environment, num_episodes, seed, on_step):
+  def evaluate(agent, environment, num_episodes, *unused, **settings):
     played.append([float(v.numpy().max()) for v in agent.trainable_variables])
     return evaluation.Evaluation([0.] * num_episodes, [1] * num_episodes)
 
@@ -205,3 +205,13 @@ def test_videos_of_learning_that_was_lost_are_dropped(serve, tmp_path):
   follower.run_once()
   assert sorted(path.name for path in (tmp_path / 'videos').iterdir()) == [
       f'{100 + version * 20:012d}_catch.mp4' for version in (2, 5, 6)]
+
+
+def test_row_has_the_numbers_of_episodes_and_those_that_were_cut():
+  row = evaluator.make_row(7, 700, {
+      'a/b': evaluation.Evaluation([1.], [1], {'won': [1., 0.]}, num_cut=1),
+      'c': evaluation.Evaluation([3.], [1], {'won': [1., 1.]}, num_cut=2)})
+  assert row['episode/won'] == 0.75 and row['episodes_cut'] == 3
+  assert row['level/a/b/episode/won'] == 0.5
+  assert row['level/c/episode/won'] == 1.
+  assert 'level/c/episodes_cut' not in row

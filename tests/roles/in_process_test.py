@@ -29,6 +29,7 @@ from tests.fixtures import dummy_algorithm
 from tests.fixtures import hosts
 from tests.fixtures import limits
 from tests.fixtures import locks
+from tests.fixtures import reports
 from tests.fixtures import spoilt_catch
 
 pytestmark = pytest.mark.usefixtures('servers_stay')
@@ -644,3 +645,24 @@ def test_learners_compare_the_precision_that_the_machine_decided(
   with pytest.raises(_Refused):
     learner_parts.make(
         config, config, endpoint.Endpoint(str(tmp_path)), 4, learners)
+
+
+def test_numbers_of_episodes_are_columns_and_returns_are_not_scaled(
+    tmp_path, monkeypatch):
+  monkeypatch.setattr(user_modules, '_sources', {})
+  user_modules.load([reports.MODULE])
+  config = dataclasses.replace(
+      _config(total_frames=200),
+      environment=config_lib.EnvironmentConfig(
+          level=','.join(reports.LEVELS), reward_scale=1e-3,
+          episode_metrics='score,won,nothing'))
+  row = _rows(config, tmp_path)[-1]
+  # Each environment has played the same games, half of them of each level.
+  own, other = (row[f'level/{level}/episode/score'] for level in reports.LEVELS)
+  assert 0 < own < 50 < other - 50 < 100
+  assert own < row['episode/score'] < other
+  assert 0 < row['episode/won'] < 1
+  assert 'episode/nothing' not in row
+  assert row['episode_return'] == 3.
+  # Rewards of 1 and 2, clipped, would leave 0.5 for each of 20 steps and more.
+  assert row['loss/baseline'] < 1

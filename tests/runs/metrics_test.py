@@ -102,6 +102,17 @@ def test_window_takes_ended_episodes_with_finite_returns_only():
   assert window.means() == {'episode_return': 3., 'episode_steps': 7.}
 
 
+def test_window_averages_the_numbers_that_were_told_of_its_episodes():
+  window = training_log.EpisodeWindow()
+  is_first = np.array([[True, True], [False, True]])
+  numbers = np.array([[1., metrics.MISSING], [9., 4.]], np.float32)
+  for _ in range(60):
+    window.add(is_first, np.zeros((2, 2)), np.ones((2, 2), int),
+               {'score': numbers, 'none': np.full((2, 2), metrics.MISSING)})
+  assert window.means() == {
+      'episode_return': 0., 'episode_steps': 1., 'episode/score': 2.5}
+
+
 def test_interval_averages_updates_and_starts_anew():
   interval = training_log.Interval(1e9, frames=0)
   assert interval.is_empty and not interval.is_over
