@@ -33,7 +33,7 @@ def test_every_option_of_the_config_is_known():
     ('', 'height', 'height needs its section; write AtariConfig.height or '
      'DmlabConfig.height'),
     ('EnvironmentConfig', 'xyz',
-     'EnvironmentConfig has no xyz; it has level, kwargs, '
+     'EnvironmentConfig has no xyz; it has level, kwargs, converted, '
      'reward_scale, episode_metrics'),
 ])
 def test_line_by_hand(section, option, line):
