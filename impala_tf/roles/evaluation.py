@@ -62,11 +62,13 @@ def evaluate(agent: agent_lib.Agent,
     actions = policy.act(env_output).action
     env_output = counter.env_output(
         environment.step(actions), environment.side_channels)
-    is_first = env_output.step_type == int(dm_env.StepType.FIRST)
-    for e in np.flatnonzero(is_first & (ended < shares)):
+    # A game that is lost with its simulator, with 0 steps, is played again.
+    has_ended = (env_output.step_type == int(dm_env.StepType.FIRST)) & (
+        env_output.episode_steps > 0)
+    for e in np.flatnonzero(has_ended & (ended < shares)):
       result.returns.append(float(env_output.episode_return[e]))
       result.frames.append(
           int(env_output.episode_steps[e]) * environment.frames_per_step)
-    ended += is_first
+    ended += has_ended
     on_step(int(ended[0]))
   return result

@@ -210,6 +210,7 @@ class TrainingLog:
     self._on_row = on_row
     self._writer = metrics_lib.MetricsWriter(settings.run_dir)
     self._episodes = EpisodeWindow()
+    self._num_lost = 0
     self._interval = Interval(
         settings.interval_secs, int(learner.num_frames.numpy()))
     self._last_time = time.monotonic()
@@ -226,6 +227,9 @@ class TrainingLog:
             env_outputs.episode_steps)),
         update.batch.level_index.numpy()[:num_fresh], update.lags[:num_fresh]])
     is_first = step_type == int(dm_env.StepType.FIRST)
+    is_lost = is_first & (episode_steps == 0)
+    self._num_lost += int(np.sum(is_lost))
+    is_first &= ~is_lost
     self._episodes.add(is_first, episode_return, episode_steps)
     self._interval.add(update.metrics, lags, update.wait_secs)
     if self._level_log:
@@ -268,6 +272,7 @@ class TrainingLog:
         **self._gauges(),
         'checkpoints_failed': self.failed_saves,
         'episodes': self._episodes.num_episodes,
+        'episodes_lost': self._num_lost,
         **self._episodes.means(),
     }
     if np.isfinite(best):

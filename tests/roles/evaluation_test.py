@@ -30,7 +30,8 @@ class _Environment:
     self._episodes = np.zeros(num_envs, int)
 
   def reset(self):
-    return self._timestep(np.ones(self.num_envs, bool), 0.)
+    return self._timestep(np.ones(self.num_envs, bool), 0.)._replace(
+        discount=np.ones(self.num_envs, np.float32))
 
   def step(self, actions):
     self.actions.append(actions.tolist())
@@ -44,7 +45,7 @@ class _Environment:
     return dm_env.TimeStep(
         np.where(is_first, FIRST, MID).astype(np.uint8),
         np.broadcast_to(np.float32(rewards), self.num_envs),
-        np.ones(self.num_envs, np.float32),
+        1 - np.float32(is_first),
         np.zeros((self.num_envs, 1), np.float32))
 
 
@@ -91,6 +92,20 @@ def test_it_stops_with_the_last_episode_and_carries_memory_to_it():
   evaluation.evaluate(_CountingAgent(), environment, 6, seed=0)
   # Two episodes of three steps; no step in vain.
   assert environment.actions == [[t] * 3 for t in range(6)]
+
+
+def test_game_that_is_lost_with_its_simulator_is_played_again():
+
+  class Failing(_Environment):
+    def step(self, actions):
+      timestep = super().step(actions)
+      if len(self.actions) == 3:  # Environment 2's first game ends there.
+        timestep.discount[2] = 1
+      return timestep
+
+  result = evaluation.evaluate(_CountingAgent(), Failing(3), 3, seed=0)
+  assert sorted(zip(result.returns, result.frames)) == [
+      (0, 4), (10, 8), (21, 12)]
 
 
 class _TellingEnvironment(_Environment):
