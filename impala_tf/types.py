@@ -21,6 +21,7 @@ leads to the new episode. A row is
   the end of the game              FIRST      0         yes
   a step that met the time limit   LAST       1         yes
   the reset after a LAST row       FIRST      1         0
+  a failure of the simulator       FIRST      1         0
   ===============================  =========  ========  ======
 
 so nothing may be bootstrapped across a discount of 0, and a transition into a
@@ -52,7 +53,8 @@ class EnvOutput(NamedTuple):
     episode_return: float32, sum of raw rewards of the episode so far; on a
       FIRST row that of the whole episode that has just ended.
     episode_steps: int32, agent steps, counted in the same way; the reset after
-      a LAST row is none.
+      a LAST row is none. 0 on a FIRST row: the simulator failed, and the
+      episode before is lost.
     instruction: int32 [..., L], `word_ids.word_ids` of what the level tells
       its agent at x_t, zeros after the last word; an empty tuple where
       instructions are not read.

@@ -42,8 +42,11 @@ class EpisodeCounter:
     # No product: a NaN of an environment ends with its episode.
     self._return[rows] = (
         np.where(goes_on, self._return[rows], 0) + timestep.reward)
-    self._steps[rows] = (
-        self._steps[rows] * goes_on + ~self._was_truncated[rows])
+    was_truncated = self._was_truncated[rows]
+    # Of an episode that a failure of the simulator ends, 0 steps are told.
+    is_lost = self._ended[rows] & (timestep.discount > 0) & ~was_truncated
+    self._steps[rows] = np.where(
+        is_lost, 0, self._steps[rows] * goes_on + ~was_truncated)
     self._was_truncated[rows] = timestep.step_type == int(dm_env.StepType.LAST)
     return types.EnvOutput(
         step_type=timestep.step_type,

@@ -18,6 +18,8 @@ from impala_tf.roles import scores
 from impala_tf.runs import gin_config
 from impala_tf.runs import run_directory
 from impala_tf.runs import video as video_lib
+from impala_tf.runtime import leftovers
+from impala_tf.runtime import stop_signals
 from impala_tf.runtime import user_modules
 from impala_tf.storage import files
 from impala_tf.suites import levels as levels_lib
@@ -35,6 +37,9 @@ def _parse_args() -> argparse.Namespace:
   parser.add_argument('--episodes', type=int,
                       help='full games to play on a level (default: as the '
                       'paper, 500 on DMLab-30 and 200 elsewhere)')
+  parser.add_argument('--num_envs', type=int, default=scores.MAX_ENVS,
+                      help='games at once, each in a copy of the environment '
+                      '(default: %(default)s)')
   parser.add_argument('--seed', type=int, default=0,
                       help='of games and actions (default: %(default)s)')
   program.add_checkpoint(parser)
@@ -63,8 +68,15 @@ def _parse_args() -> argparse.Namespace:
 def main() -> None:
   """Plays games as the flags say; prints a report."""
   args = _parse_args()
+  with leftovers.killed_at_end(), stop_signals.interrupting(
+      at_deadline=leftovers.kill_own):
+    _evaluate(args)
+
+
+def _evaluate(args: argparse.Namespace) -> None:
   run_directory.reach(args.run_dir)
-  config_path = scores.check(args.run_dir, args.episodes, args.seed)
+  config_path = scores.check(
+      args.run_dir, args.episodes, args.seed, args.num_envs)
   which = program.parse_checkpoint(args.checkpoint)
   user_modules.load(args.modules)
   config = gin_config.load(config_path, args.gin_binding)
@@ -75,7 +87,7 @@ def main() -> None:
   from impala_tf.agents import saved  # Imports TensorFlow, which takes seconds.
   loaded = saved.load_agent(args.run_dir, which)
   games = scores.Games(args.episodes, args.seed, args.deterministic, args.video,
-                       args.video_secs, args.gin_binding)
+                       args.video_secs, args.num_envs, args.gin_binding)
   if suite:
     report = _evaluate_suite(games, config, suite, levels, loaded, output)
   else:

@@ -6,6 +6,7 @@ import os
 import shlex
 import signal
 import sys
+import traceback
 from typing import Callable, Optional, Sequence, Union
 
 from impala_tf import config as config_lib
@@ -28,12 +29,16 @@ def run(action: Callable[[], Optional[int]]) -> int:
   except config_lib.UserError as error:
     _complain(error)
     return child.BAD_INPUT
-  except (program_lib.RunFailed, environment.SimulatorError, ConnectionError,
-          files.RemoteError) as error:
+  except environment.SimulatorError as error:
+    if error.__cause__ is not None:  # The user's code has the mistake.
+      traceback.print_exception(error.__cause__)
     _complain(error)
     return 1
-  except KeyboardInterrupt:  # Before there was anything to end in order.
-    return 128 + signal.SIGINT
+  except (program_lib.RunFailed, ConnectionError, files.RemoteError) as error:
+    _complain(error)
+    return 1
+  except KeyboardInterrupt as error:  # Nothing is to be saved.
+    return 128 + (error.args[0] if error.args else signal.SIGINT)
 
 
 def _complain(error: Exception) -> None:

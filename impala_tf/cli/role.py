@@ -9,7 +9,7 @@ role with its own address.
 Exit codes: 0 all frames are learned from, 2 bad input, 129 the terminal was
 closed, 130 Ctrl-C, 143 asked to terminate, 1 anything else, such as a peer that
 has not come. Actors and evaluators have nothing to save and do not end by
-themselves: a signal ends them.
+themselves: a signal has them close their environments and end.
 """
 
 import argparse
@@ -24,7 +24,6 @@ from impala_tf.cli import program
 from impala_tf.cli.roles import flags as role_flags
 from impala_tf.cli.roles import peers
 from impala_tf.cli.roles import servers
-from impala_tf.envs import environment
 from impala_tf.roles import beginning
 from impala_tf.runtime import child
 from impala_tf.runtime import gpus
@@ -49,12 +48,9 @@ def _run(args: argparse.Namespace) -> int:
         f'{error}; is it running, and can the machines reach each other? (for '
         'more patience --wait_secs; with train.sh ActorConfig.env_timeout_secs)'
     ) from error
-  except environment.SimulatorError as error:  # A trace would say nothing more.
-    logging.error('%s', error)
-    return 1
   except OSError as error:  # ConnectionError is one.
-    is_peer = args.role in _PEERS
-    if is_peer and isinstance(error, ConnectionError) and not args.supervised:
+    is_peer = args.role in _PEERS and isinstance(error, ConnectionError)
+    if is_peer and not args.supervised:
       # As a new program with nothing of the old.
       lost = f'the learner at {args.address}'
       if args.replay_address is not None:

@@ -23,6 +23,7 @@ from impala_tf.runs import progress
 from impala_tf.runs import run_directory
 from impala_tf.runs import time_budget
 from impala_tf.runs import tracking
+from impala_tf.runtime import leftovers
 from impala_tf.runtime import native_output
 from impala_tf.runtime import sizing
 from impala_tf.runtime import user_modules
@@ -58,8 +59,9 @@ def _train(args: argparse.Namespace, config: config_lib.Config, run_dir: str,
   """Trains here or in children; returns the signal that ended it, if any."""
   sharing = role_flags.sharing(args)
   if config.experiment.in_process:
-    return local_run.learn_here(
-        config, endpoint.Endpoint(run_dir, sharing=sharing), line)
+    with leftovers.killed_at_end():
+      return local_run.learn_here(
+          config, endpoint.Endpoint(run_dir, sharing=sharing), line)
   newest = progress.NewestRow(run_dir)
   with local_run.supervisor(config, run_dir, chosen, sharing, args.profile,
                             args.evaluate) as supervisor:

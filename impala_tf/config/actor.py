@@ -21,7 +21,7 @@ class ActorConfig(fields.Section):
       Those that share a process still wait for each other. None: environments
       are stepped in turn, in lock-step, as Atari always is.
     env_timeout_secs: after which an environment process that is still at a
-      step, or has not started, is taken for hung.
+      step, or at making one environment, is taken for hung.
     max_restarts: restarts of one actor within `restart_window_secs`, after
       which the run ends with that actor's error.
     restart_window_secs: see `max_restarts`.

@@ -41,7 +41,9 @@ def make_seeds(*entropy: int) -> Tuple[int, int]:
 
 def make_probe_environment(config: config_lib.Config
                            ) -> environment_lib.BatchedEnvironment:
-  """Makes a single environment, so that a learner can read its specs.
+  """Makes and closes a single environment, for its specs.
+
+  Actors wait for the learner that does so: there may be one licence for all.
 
   Prints what the user should know of it. Raises ConfigError if one agent could
   not play all levels.
@@ -49,6 +51,7 @@ def make_probe_environment(config: config_lib.Config
   multi_level.check_levels(
       config, multi_level.make_level(config, training=True))
   environment = make_environment(config, 1, seed=0, training=True)
+  environment.close()
   for remark in environment.remarks:
     print(f'{child.REMARK}{remark}', file=sys.stderr, flush=True)
   return environment

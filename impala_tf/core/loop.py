@@ -2,7 +2,15 @@
 
 import itertools
 import time
-from typing import Callable, Iterator, Optional, Protocol, Sequence, Tuple
+from typing import (
+  Callable,
+  Generator,
+  Iterator,
+  Optional,
+  Protocol,
+  Sequence,
+  Tuple,
+)
 
 from absl import logging
 
@@ -59,7 +67,7 @@ def train(batches: Iterator[interfaces.Batch],
 def read(reader: interfaces.Reader[interfaces.Batch],
          control: control_lib.LoopControl,
          agree: AgreeFn = lambda has_batch, must_stop: (has_batch, must_stop)
-         ) -> Iterator[interfaces.Batch]:
+         ) -> Generator[interfaces.Batch, None, None]:
   """Yields batches as they come, until the process is to stop.
 
   `agree` maps whether there is a batch, and whether to stop, to the same for
@@ -95,7 +103,7 @@ class Player(Protocol):
 def play_then_learn(player: Player,
                     reader: interfaces.Reader[interfaces.Batch],
                     control: control_lib.LoopControl
-                    ) -> Iterator[interfaces.Batch]:
+                    ) -> Generator[interfaces.Batch, None, None]:
   """Yields batches, each of which is played first, in one process.
 
   Batches end if the process is to stop. While one does not come, as unrolls of

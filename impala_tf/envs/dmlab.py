@@ -202,20 +202,18 @@ class DmlabEnvironment(serial.SerialEnvironment):
           f'{files.one_line(error, None)}') from error
 
   def _begin(self, i: int) -> np.ndarray:
-    with self._explained(i, 'DeepMind Lab', _ERRORS):
-      # By keyword, since the first argument is the episode's number. Lab
-      # refuses NumPy's integers.
-      self._labs[i].reset(seed=int(self._rngs[i].integers(self._num_seeds)))
-      return self._observe(i)
+    # By keyword, since the first argument is the episode's number. Lab refuses
+    # NumPy's integers.
+    self._labs[i].reset(seed=int(self._rngs[i].integers(self._num_seeds)))
+    return self._observe(i)
 
   def _advance(self, i: int, action: int) -> serial.Transition:
     lab = self._labs[i]
-    with self._explained(i, 'DeepMind Lab', _ERRORS):
-      reward = lab.step(ACTIONS[action], num_steps=self.frames_per_step)
-      # An episode that has ended has no observation.
-      if lab.is_running():
-        return serial.Transition(self._observe(i), reward, False, False)
-      return serial.Transition(self._observation[i], reward, True, False)
+    reward = lab.step(ACTIONS[action], num_steps=self.frames_per_step)
+    # An episode that has ended has no observation.
+    if lab.is_running():
+      return serial.Transition(self._observe(i), reward, False, False)
+    return serial.Transition(self._observation[i], reward, True, False)
 
   def _observe(self, i: int) -> np.ndarray:
     observations = self._labs[i].observations()

@@ -100,7 +100,8 @@ class Workers:
     level_index: see `BatchedEnvironment`.
     side_channels: `environment.SideChannels` [n, ...] of the rows that `recv`
       returned last.
-    timeout_secs: seconds that a step, or the start of a process, may take.
+    timeout_secs: seconds that a step, or the making of an environment, may
+      take.
   """
 
   def __init__(self, make: MakeFn, num_envs: int, num_processes: int,
@@ -137,6 +138,7 @@ class Workers:
     # For each worker: answers that it owes, and the time since its last one.
     self._num_pending = np.bincount(self._owner)
     self._silent_secs = np.zeros(num_processes)
+    self._last_at_work = np.arange(num_processes)
     self._last_poll = time.monotonic()
     self._ready: List[int] = []  # Environments that `recv` has yet to return.
     self._num_started = 0
@@ -231,6 +233,10 @@ class Workers:
     self._silent_secs += (self._num_pending > 0) * min(
         now - self._last_poll, _POLL_SECS)
     self._last_poll = now
+    # A worker may take as long for each of its environments.
+    at_work = self._shared.at_work[:len(self._silent_secs)].copy()
+    self._silent_secs[at_work != self._last_at_work] = 0
+    self._last_at_work = at_work
     for key, _ in events:
       if key.fileobj is not self._answers:
         self._hear(key.data)
@@ -294,6 +300,9 @@ def _serve(modules: Sequence[str], make: MakeFn, w: int, owner: np.ndarray,
            connection: connection_lib.Connection,
            answers: connection_lib.Connection) -> None:
   """Runs worker w in its process."""
+  # With it there can be no processes of the simulator. It has served: nobody
+  # waits for this process at the end of its parent.
+  multiprocessing.current_process().daemon = False
   signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is left to the parent.
   # Nothing else would end it during a step.
   parent = multiprocessing.parent_process()
@@ -307,8 +316,9 @@ def _serve(modules: Sequence[str], make: MakeFn, w: int, owner: np.ndarray,
   except config_lib.UserError as error:  # A restart would repeat it.
     connection.send(config_lib.UserError(files.one_line(error, None)))
   except environment_lib.SimulatorError as error:
+    traceback.print_exc()
     connection.send(WorkerError(files.one_line(error, None)))
-  except Exception as error:  # A simulator may raise anything.
+  except (Exception, SystemExit) as error:  # A simulator may raise anything.
     traceback.print_exc()
     connection.send(WorkerError(
         f'{type(error).__name__}: {files.one_line(error, None)}'))
@@ -326,21 +336,23 @@ def _step_until_closed(make, w, owner, shared, connection, answers):
                        (timestep, envs[i].side_channels))
     os.write(answers.fileno(), np.int32(i).tobytes())
 
-  for i in np.flatnonzero(owner == w).tolist():
-    shared.at_work[w] = i
-    envs[i] = make(i)
-  connection.send([(env.level, env.level_index[0]) for env in envs.values()])
-  for i, env in envs.items():
-    shared.at_work[w] = i
-    answer(i, env.reset())
-  while True:
-    try:
-      asked = np.frombuffer(connection.recv_bytes(), np.int32)
-    except (EOFError, ConnectionError):
-      break
-    for i in asked.tolist():
+  try:
+    for i in np.flatnonzero(owner == w).tolist():
       shared.at_work[w] = i
-      # A copy: an environment may keep what it is given.
-      answer(i, envs[i].step(shared.actions[i:i + 1].copy()))
-  for env in envs.values():
-    env.close()
+      envs[i] = make(i)
+    connection.send([(env.level, env.level_index[0]) for env in envs.values()])
+    for i, env in envs.items():
+      shared.at_work[w] = i
+      answer(i, env.reset())
+    while True:
+      try:
+        asked = np.frombuffer(connection.recv_bytes(), np.int32)
+      except (EOFError, ConnectionError):
+        break
+      for i in asked.tolist():
+        shared.at_work[w] = i
+        # A copy: an environment may keep what it is given.
+        answer(i, envs[i].step(shared.actions[i:i + 1].copy()))
+  finally:
+    for env in envs.values():
+      env.close()

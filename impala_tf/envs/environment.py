@@ -1,10 +1,9 @@
 """The interface of all batches of environments."""
 
 import abc
-import contextlib
 import dataclasses
 import functools
-from typing import Any, Dict, Iterator, List, NamedTuple, Sequence, Tuple, Type
+from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 
 from absl import logging
 import dm_env
@@ -14,7 +13,6 @@ import numpy as np
 from impala_tf import config as config_lib
 from impala_tf.envs import word_ids
 from impala_tf.runs import metrics
-from impala_tf.storage import files
 
 
 class ActionError(config_lib.UserError):
@@ -22,7 +20,7 @@ class ActionError(config_lib.UserError):
 
 
 class SimulatorError(RuntimeError):
-  """A simulator's failure: one line with its level and the cause.
+  """A simulator's failure: one line with level, copy, place and cause.
 
   It is no `UserError`, since a restarted actor may go on.
   """
@@ -266,18 +264,6 @@ class BatchedEnvironment(abc.ABC):
       ids = ids[:self.instruction_length]
     self.instruction[i] = word_ids.PADDING
     self.instruction[i, :len(ids)] = ids
-
-  @contextlib.contextmanager
-  def _explained(self, i: int, simulator: str,
-                 errors: Tuple[Type[Exception], ...]) -> Iterator[None]:
-    """Turns errors of environment i's simulator into a `SimulatorError`."""
-    try:
-      yield
-    except errors as error:
-      # In a batch of one, such as an environment process has, it is always 0.
-      which = f' in environment {i}' if self.num_envs > 1 else ''
-      raise SimulatorError(f'{self.level}: {simulator} failed{which}: '
-                           f'{files.one_line(error, None)}') from error
 
   def step(self, actions: np.ndarray) -> dm_env.TimeStep:
     """Plays one agent step in every environment, after `reset`.

@@ -1,17 +1,28 @@
 """Registered environments of Gymnasium; `spaces` says what they may observe."""
 
+import contextlib
 import copy
 import importlib
 import inspect
 import sys
-import traceback
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set
+from typing import (
+  Any,
+  Callable,
+  Dict,
+  Iterator,
+  List,
+  Mapping,
+  Optional,
+  Sequence,
+  Set,
+)
 
 from absl import logging
 from dm_env import specs
 import numpy as np
 
 from impala_tf import config as config_lib
+from impala_tf.envs import copies
 from impala_tf.envs import display
 from impala_tf.envs import domain
 from impala_tf.envs import environment
@@ -79,7 +90,8 @@ class GymEnvironment(serial.SerialEnvironment):
   numbers under `episode_metric_names` are read; nothing else is.
 
   The environment's own time limit truncates. Termination wins if both fall on
-  one step. Environment i is seeded with `seed + i`.
+  one step. Environment i is seeded with `seed + i`. One that fails in play is
+  made anew.
   """
 
   def __init__(self, env_id: str, num_envs: int, seed: int,
@@ -99,15 +111,21 @@ class GymEnvironment(serial.SerialEnvironment):
     unsupported spaces.
     """
     level = level or f'gym/{env_id}'
-    self._envs = _make(level, env_id, num_envs, wrappers, kwargs or {})
+    self._seed = seed
+    self._envs: List[Any] = []
     try:
+      self._make = _maker(level, env_id, wrappers, kwargs or {})
+      for i in range(num_envs):
+        self._envs.append(self._make(i))
       actions = self._envs[0].action_space
       action_spec = _action_spec(level, actions)
       is_discrete = np.issubdtype(action_spec.dtype, np.integer)
       _check_alike(level, self._envs)
       # Whether actions are masked must be known before the first step.
-      self._first_resets = {
-          i: env.reset(seed=seed + i) for i, env in enumerate(self._envs)}
+      self._first_resets = {}
+      for i, env in enumerate(self._envs):
+        with _told(level, 'cannot be reset'):
+          self._first_resets[i] = env.reset(seed=seed + i)
       is_masked = any(
           spaces.MASK in info for _, info in self._first_resets.values())
       if is_masked and not is_discrete:
@@ -120,12 +138,9 @@ class GymEnvironment(serial.SerialEnvironment):
       self._asks_for_masks = (
           seeks_masks and not self._converter.has_mask
           and self._envs[0].has_wrapper_attr('action_masks'))
-    except Exception as error:  # Simulators raise anything.
-      _close(self._envs)
-      if isinstance(error, config_lib.ConfigError):
-        raise
-      raise config_lib.ConfigError(
-          f'{level} cannot be reset: {_place_and_cause(error)}') from error
+    except BaseException:
+      self.close()
+      raise
     super().__init__(
         level, num_envs, action_spec, self._converter.observation_spec,
         instruction_length=instruction_length,
@@ -133,6 +148,7 @@ class GymEnvironment(serial.SerialEnvironment):
         has_action_mask=(
             is_masked or self._converter.has_mask or self._asks_for_masks),
         episode_metric_names=episode_metric_names)
+    self._num_remade = 0
     self._num_values = np.atleast_1d(action_spec.maximum) + 1
     if not is_discrete:
       self.action_box = environment.ActionBox(actions.low, actions.high)
@@ -195,6 +211,14 @@ class GymEnvironment(serial.SerialEnvironment):
       self._has_warned.add(what)
       logging.warning('%s: %s', self.level, text)
 
+  def _remake(self, i: int, error: environment.SimulatorError) -> None:
+    _close(self._envs[i])
+    self._envs[i] = self._make(i)
+    self._num_remade += 1
+    seeds = np.random.SeedSequence([self._seed + i, self._num_remade])
+    self._first_resets[i] = self._envs[i].reset(
+        seed=int(seeds.generate_state(1)[0] >> 2))
+
   def _observe(self, i: int, observation: Any, info: Mapping[str, Any],
                is_last: bool = False) -> np.ndarray:
     """Converts environment i's observation; keeps its features and its mask.
@@ -244,7 +268,8 @@ class GymEnvironment(serial.SerialEnvironment):
             'observations': self._converter.description()}
 
   def close(self) -> None:
-    _close(self._envs)
+    for env in self._envs:
+      _close(env)
 
 
 def _number(value: Any) -> float:
@@ -256,33 +281,51 @@ def _number(value: Any) -> float:
   return number if np.isfinite(number) else metrics.MISSING
 
 
-def _close(envs: Sequence[Any]) -> None:
-  for env in envs:
-    env.close()
-
-
-def _make(level: str, env_id: str, num_envs: int,
-          wrappers: Sequence[Callable[[Any], Any]],
-          kwargs: Mapping[str, Any]) -> List[Any]:
-  """Makes `gymnasium.Env`s; raises ConfigError and leaves none if one fails."""
-  gymnasium = _import(level)
-  envs: List[Any] = []
+def _close(env: Any) -> None:
+  """Closes an environment, so that others can be closed even if it fails."""
   try:
+    env.close()
+  except serial.ERRORS as error:
+    logging.warning('close() of an environment failed: %s',
+                    serial.place_and_cause(error))
+
+
+def _maker(level: str, env_id: str, wrappers: Sequence[Callable[[Any], Any]],
+           kwargs: Mapping[str, Any]) -> Callable[[int], Any]:
+  """Returns a function that makes `gymnasium.Env` number i of a batch.
+
+  Both raise ConfigError if it cannot be made.
+  """
+  gymnasium = _import(level)
+  failure = f'cannot be made with EnvironmentConfig.kwargs = {dict(kwargs)}'
+  with _told(level, failure):
     render_mode = _render_mode(gymnasium, env_id)
-    for _ in range(num_envs):
+  numbers = copies.numbers()
+
+  def make(i):
+    with _told(level, failure), copies.constructing(numbers[i]):
       # Each has arguments of its own: some constructors change theirs.
-      envs.append(gymnasium.make(
-          env_id, **render_mode, **copy.deepcopy(dict(kwargs))))
+      env = gymnasium.make(env_id, **render_mode, **copy.deepcopy(dict(kwargs)))
       for wrapper in wrappers:
-        envs[-1] = wrapper(envs[-1])
-    return envs
-  except Exception as error:  # Simulators raise anything.
-    _close(envs)
+        env = wrapper(env)
+      return env
+
+  return make
+
+
+@contextlib.contextmanager
+def _told(level: str, failure: str) -> Iterator[None]:
+  """Turns what the user's code raises into a ConfigError."""
+  try:
+    yield
+  except config_lib.ConfigError:
+    raise
+  except serial.ERRORS as error:
+    gymnasium = sys.modules['gymnasium']
     if isinstance(error, (gymnasium.error.Error, ImportError)):
       raise _cannot_be_made(level, error) from error
     raise config_lib.ConfigError(
-        f'{level} cannot be made with EnvironmentConfig.kwargs = '
-        f'{dict(kwargs)}: {_explain(error)}') from error
+        f'{level} {failure}: {_explain(error)}') from error
 
 
 def _import(level: str) -> Any:
@@ -346,21 +389,13 @@ def _converter(level: str, *arguments: Any) -> spaces.Converter:
     ) from error
 
 
-def _explain(error: Exception) -> str:
+def _explain(error: BaseException) -> str:
   """Describes what a constructor raised, or the call that did not fit it."""
   cause = files.one_line(error, None).partition(' was raised from the env')[0]
   if isinstance(error, TypeError) and ' argument' in cause:
-    return f'{cause}; its constructor must take these and render_mode'
-  return _place_and_cause(error)
-
-
-def _place_and_cause(error: Exception) -> str:
-  """Names the line of code that raised an error, and its message."""
-  cause = files.one_line(error, None).partition(' was raised from the env')[0]
-  # Gymnasium raises a TypeError anew.
-  origin = getattr(error.__cause__, '__traceback__', None)
-  line = traceback.extract_tb(origin or error.__traceback__)[-1]
-  return f'{line.filename}, line {line.lineno}: {type(error).__name__}: {cause}'
+    return (f'{cause}; its constructor must take these, and no argument id, '
+            'max_episode_steps or disable_env_checker, which Gymnasium keeps')
+  return serial.place_and_cause(error)
 
 
 def _cannot_be_made(level: str, error: Exception) -> config_lib.ConfigError:
@@ -381,9 +416,10 @@ def _action_spec(level: str, space) -> specs.BoundedArray:
   kind = type(space).__name__
   if kind == 'Discrete':
     return environment.discrete(int(space.n))
-  if kind == 'MultiDiscrete' and len(space.shape) == 1:
+  is_vector = space.shape and len(space.shape) == 1 and space.shape[0]
+  if kind == 'MultiDiscrete' and is_vector:
     return environment.multi_discrete(space.nvec)
-  if (kind == 'Box' and len(space.shape) == 1
+  if (kind == 'Box' and is_vector
       and np.issubdtype(space.dtype, np.floating)):
     return environment.continuous(space.low, space.high)
   raise _unsupported(

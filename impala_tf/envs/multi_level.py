@@ -13,6 +13,7 @@ from dm_env import specs
 import numpy as np
 
 from impala_tf import config as config_lib
+from impala_tf.envs import copies
 from impala_tf.envs import env_processes
 from impala_tf.envs import environment
 from impala_tf.envs import factory
@@ -36,8 +37,9 @@ def make_environment(config: Union[config_lib.Config, str], num_envs: int = 1,
     seed: 0 or more; that of environment i is `seed` + i.
     training: whether lost lives end discounted returns, and levels that have
       held-out variants play those for training.
-    first_slot: number of the first environment among all of a run, which
-      decides which of several levels it plays; see `slots`.
+    first_slot: number of the first environment among all of a run, which its
+      constructor can read (`copies`), and which decides which of several levels
+      it plays; see `slots`.
 
   Returns:
     Environments that are stepped as one batch; see `envs.environment`.
@@ -51,7 +53,8 @@ def make_environment(config: Union[config_lib.Config, str], num_envs: int = 1,
   level, make = config.environment.level, make_level(config, training)
   levels = levels_lib.expand(level)
   if len(levels) == 1:
-    return make(levels[0], num_envs, seed)
+    with copies.numbered(range(first_slot, first_slot + num_envs)):
+      return make(levels[0], num_envs, seed)
   return MultiLevelEnvironment(
       levels_lib.short_name(level), levels, num_envs, seed, first_slot, make)
 
@@ -146,15 +149,17 @@ def make_workers(level: str, seed: int, first_slot: int, make: MakeFn,
              for row in range(num_envs)]
   assert config.env_processes is not None, 'without, there are no workers'
   return env_processes.Workers(
-      functools.partial(_make_one, levels, seed, indices, make),
+      functools.partial(_make_one, levels, seed, first_slot, indices, make),
       num_envs, config.env_processes, config.env_timeout_secs,
       [levels[index] for index in indices])
 
 
-def _make_one(levels: Sequence[str], seed: int, indices: Sequence[int],
-              make: MakeFn, row: int) -> environment.BatchedEnvironment:
+def _make_one(levels: Sequence[str], seed: int, first_slot: int,
+              indices: Sequence[int], make: MakeFn, row: int
+              ) -> environment.BatchedEnvironment:
   """Makes environment `row` of the process as a batch of one."""
-  env = make(levels[indices[row]], 1, seed + row)
+  with copies.numbered(range(first_slot + row, first_slot + row + 1)):
+    env = make(levels[indices[row]], 1, seed + row)
   env.level_index[:] = indices[row]
   return env
 
@@ -178,7 +183,8 @@ class MultiLevelEnvironment(environment.BatchedEnvironment):
     for index, rows in slots(len(levels), first_slot, num_envs):
       level_index[rows] = index
       number = len(range(num_envs)[rows])
-      self._groups.append(make(levels[index], number, seed))
+      with copies.numbered(range(first_slot, first_slot + num_envs)[rows]):
+        self._groups.append(make(levels[index], number, seed))
       self._rows.append(rows)
       seed += number
       check_alike(self._groups[0], self._groups[-1])

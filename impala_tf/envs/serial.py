@@ -1,13 +1,27 @@
 """Simulators that are stepped in turn within one process."""
 
 import abc
-from typing import Any, NamedTuple
+import contextlib
+import traceback
+from typing import Any, Iterator, NamedTuple
 
+from absl import logging
 import dm_env
 from dm_env import specs
 import numpy as np
 
+from impala_tf import config as config_lib
 from impala_tf.envs import environment
+from impala_tf.storage import files
+
+# A simulator that fails once in more steps than this loses an episode; one that
+# fails more often, or at the beginning, has a mistake, and is not made anew.
+_STEPS_A_FAILURE = 500
+_STEPS_BEFORE_FIRST = 100
+_WARNING_INTERVAL_SECS = 60
+
+# A simulator's code may raise anything. KeyboardInterrupt is the user's.
+ERRORS = (Exception, SystemExit)
 
 
 class Transition(NamedTuple):
@@ -30,6 +44,9 @@ class SerialEnvironment(environment.BatchedEnvironment):
 
   A subclass says how one of them begins an episode, and how it steps. Side
   channels are written there, too.
+
+  All that they raise becomes a `SimulatorError`, but for UserErrors. If the
+  subclass can make a simulator anew, a rare failure costs its episode only.
   """
 
   def __init__(self, level: str, num_envs: int,
@@ -39,6 +56,8 @@ class SerialEnvironment(environment.BatchedEnvironment):
     self._observation = np.zeros(
         (num_envs, *observation_spec.shape), observation_spec.dtype)
     self._was_truncated = np.zeros(num_envs, bool)
+    self._steps_played = 0  # Of all simulators together.
+    self._num_failures = 0
 
   @abc.abstractmethod
   def _begin(self, i: int) -> Any:
@@ -48,24 +67,77 @@ class SerialEnvironment(environment.BatchedEnvironment):
   def _advance(self, i: int, action: Any) -> Transition:
     """Plays one agent step of simulator i."""
 
+  def _remake(self, i: int, error: environment.SimulatorError) -> None:
+    """Makes simulator i anew after an error, or raises it."""
+    raise error
+
+  @contextlib.contextmanager
+  def _explained(self, i: int) -> Iterator[None]:
+    """Turns what simulator i raises into a `SimulatorError`."""
+    try:
+      yield
+    except (config_lib.UserError, environment.SimulatorError):
+      raise
+    except ERRORS as error:
+      # In a batch of one, such as an environment process has, it is always 0.
+      which = f'environment {i}' if self.num_envs > 1 else 'the environment'
+      raise environment.SimulatorError(
+          f'{self.level}: {which} failed: {place_and_cause(error)}') from error
+
   def reset(self) -> dm_env.TimeStep:
     self._was_truncated[:] = False
     for i in range(self.num_envs):
-      self._observation[i] = self._begin(i)
+      with self._explained(i):
+        self._observation[i] = self._begin(i)
     return self._first(self._observation)
 
   def _step(self, actions: np.ndarray) -> dm_env.TimeStep:
     terminated, truncated = np.zeros((2, self.num_envs), bool)
     reward = np.zeros(self.num_envs)
-    begins = self._was_truncated
+    begins = self._was_truncated.copy()
     for i in range(self.num_envs):
-      if not begins[i]:
-        observation, reward[i], terminated[i], truncated[i] = self._advance(
-            i, actions[i])
-      if begins[i] or terminated[i]:
-        observation = self._begin(i)
-      self._observation[i] = observation
+      try:
+        with self._explained(i):
+          if not begins[i]:
+            observation, reward[i], terminated[i], truncated[i] = self._advance(
+                i, actions[i])
+          if begins[i] or terminated[i]:
+            observation = self._begin(i)
+          self._observation[i] = observation
+      except environment.SimulatorError as error:
+        self._begin_anew(i, error)
+        reward[i], terminated[i], truncated[i] = 0, False, False
+        begins[i] = True
+    self._steps_played += self.num_envs
     self._was_truncated = truncated & ~terminated
     return self._as_timestep(
         begins | terminated, reward, ~terminated, self._observation,
         self._was_truncated)
+
+  def _begin_anew(self, i: int, error: environment.SimulatorError) -> None:
+    """Begins an episode after a failure; raises it if they are frequent."""
+    self._num_failures += 1
+    num_needed = (
+        _STEPS_BEFORE_FIRST + (self._num_failures - 1) * _STEPS_A_FAILURE)
+    if self._steps_played < num_needed:
+      raise error
+    try:
+      with self._explained(i):
+        self._remake(i, error)
+        self._observation[i] = self._begin(i)
+    except config_lib.UserError as again:  # It could be made before.
+      raise environment.SimulatorError(f'{error}; {again}') from again
+    logging.log_every_n_seconds(
+        logging.WARNING, '%s; its episode is lost, and it is made anew '
+        '(failure %d in %d steps)', _WARNING_INTERVAL_SECS, error,
+        self._num_failures, self._steps_played)
+
+
+def place_and_cause(error: BaseException) -> str:
+  """Describes an error in a line: the line of code that raised it, and why."""
+  cause = files.one_line(error, None).partition(' was raised from the env')[0]
+  # Gymnasium raises a TypeError anew.
+  origin = getattr(error.__cause__, '__traceback__', None)
+  line = traceback.extract_tb(origin or error.__traceback__)[-1]
+  return (f'{line.filename}, line {line.lineno}: {type(error).__name__}: '
+          f'{cause or line.line}')

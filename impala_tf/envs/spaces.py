@@ -134,9 +134,9 @@ class Converter:
     if self._images:
       self.observation_spec = _joined_spec(
           [image.spec for image in self._images])
-    elif self._vectors:
-      self.observation_spec = specs.Array((size,), np.float32, 'observation')
     else:
+      self.observation_spec = specs.Array((size,), np.float32, 'observation')
+    if 0 in self.observation_spec.shape:  # TensorFlow would crash.
       raise SpaceError(f'{_kind(space)} with nothing in it')
 
   def __call__(self, observation: Any) -> Observed:

@@ -92,7 +92,7 @@ class VizdoomEnvironment(serial.SerialEnvironment):
     """Starts the games; raises ConfigError if they fail or lack variables."""
     import vizdoom  # Lazily: it is a simulator.
     # These errors have no common base class.
-    self._errors = (
+    errors = (
         vizdoom.FileDoesNotExistException, vizdoom.MessageQueueException,
         vizdoom.SharedMemoryException, vizdoom.ViZDoomErrorException,
         vizdoom.ViZDoomIsNotRunningException,
@@ -108,7 +108,7 @@ class VizdoomEnvironment(serial.SerialEnvironment):
           game.set_vizdoom_path(launcher)
           self._games.append(game)
           _start(game)
-    except self._errors as error:
+    except errors as error:
       self.close()
       raise config_lib.ConfigError(
           f'{level}: Doom does not start: {files.one_line(error, None)}'
@@ -139,21 +139,18 @@ class VizdoomEnvironment(serial.SerialEnvironment):
     self._screen: np.ndarray
 
   def _begin(self, i: int) -> np.ndarray:
-    with self._explained(i, 'Doom', self._errors):
-      self._games[i].new_episode()
-      return self._observe(i)
+    self._games[i].new_episode()
+    return self._observe(i)
 
   def _advance(self, i: int, action: int) -> serial.Transition:
     game = self._games[i]
-    with self._explained(i, 'Doom', self._errors):
-      reward = game.make_action(self._buttons[action], self.frames_per_step)
-      if not game.is_episode_finished():
-        return serial.Transition(self._observe(i), reward, False, False)
-      # Doom looks at the clock only: a death at that time is no timeout.
-      truncated = (game.is_episode_timeout_reached()
-                   and not game.is_player_dead())
-      return serial.Transition(
-          self._observation[i], reward, not truncated, truncated)
+    reward = game.make_action(self._buttons[action], self.frames_per_step)
+    if not game.is_episode_finished():
+      return serial.Transition(self._observe(i), reward, False, False)
+    # Doom looks at the clock only: a death at that time is no timeout.
+    truncated = game.is_episode_timeout_reached() and not game.is_player_dead()
+    return serial.Transition(
+        self._observation[i], reward, not truncated, truncated)
 
   def _observe(self, i: int) -> np.ndarray:
     state = self._games[i].get_state()

@@ -145,6 +145,8 @@ class Member:
     # x_0 was the last step of an earlier unroll and was counted there.
     is_first = env_outputs.step_type.numpy()[1:, :num_fresh] == int(
         dm_env.StepType.FIRST)
+    # Lost episodes have none.
+    is_first &= env_outputs.episode_steps.numpy()[1:, :num_fresh] > 0
     if is_first.any():
       levels = np.broadcast_to(
           unroll.level_index.numpy()[:num_fresh], is_first.shape)

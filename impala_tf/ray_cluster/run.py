@@ -17,6 +17,7 @@ from impala_tf.ray_cluster import connection as ray_connection
 from impala_tf.ray_cluster import plan as cluster_plan
 from impala_tf.ray_cluster import program as ray_program
 from impala_tf.runs import run_directory
+from impala_tf.runtime import child
 from impala_tf.runtime import plurals
 from impala_tf.runtime import program as program_lib
 from impala_tf.runtime import restarts
@@ -130,16 +131,16 @@ class ClusterRun(supervisor.Supervisor):
     self._sharing_flags = sharing_flags
     self._num_updates = run_directory.newest_checkpoint(run_dir) or 0
 
-    def make_peer(name, command, needs, needed, is_needed=True):
+    def make_peer(name, command, needs, needed, is_needed=True, first_words=''):
       program = ray_program.RayProgram(name, log_dir, needs, needed=needed)
       return _RayPeer(program, command, restarts.Restarts(
           program, config.actor.max_restarts,
-          config.actor.restart_window_secs, is_needed))
+          config.actor.restart_window_secs, is_needed, first_words))
 
     # Without a run directory, which actors' nodes need not see.
     self._actors = [
         make_peer(f'actor_{task}', functools.partial(self._actor_command, task),
-                  needs.actor, user_modules.paths())
+                  needs.actor, user_modules.paths(), first_words=child.FIRST)
         for task in range(sizing.fitted(config.actor.num_actors))]
     peers = list(self._actors)
     if needs.evaluator is not None:

@@ -89,7 +89,6 @@ def make(config: config_lib.Config, run_dir: str) -> Parts:
   state = learner_state.make_of_workers(config, environment)
   checkpointer = learner_state.restore(
       config, run_dir, run_dir, environment, state)
-  environment.close()
   return Parts(
       config, run_dir, state, checkpointer, state.learner.make_store())
 

@@ -1,5 +1,6 @@
 """The workers of a process of A3C, and their link to the shared parameters."""
 
+import contextlib
 import functools
 from typing import Callable, Optional
 
@@ -97,32 +98,38 @@ def make_workers(config: config_lib.Config, make_link: MakeLinkFn,
                   num_processes)
   seeds = [experiment.make_seeds(config.experiment.seed, seed, number)
            for number in numbers]
-  environments = [
-      experiment.make_environment(config, 1, environment_seed, training=True)
-      for environment_seed, _ in seeds]
-  agent = experiment.make_agent(config, environments[0])
-  loss = functools.partial(
-      algorithm.loss, config=config,
-      hyperparameters=hyperparameters_lib.Hyperparameters(config))
-  target_agent = None
-  if algorithm.needs_target_agent:
-    target_agent = experiment.make_agent(config, environments[0])
-    loss = functools.partial(loss, target_agent=target_agent)
-  options = config.asynchronous
-  num_slots = optimizers.num_slots(options.optimizer, options.num_workers)
-  workers = [
-      worker_lib.Worker(f'worker {number} of actor {task}', number % num_slots,
-                        environment, agent.initial_state(1), worker_seed)
-      for number, environment, (_, worker_seed) in zip(
-          numbers, environments, seeds)]
-  return worker_lib.WorkersInTurn(
-      make_link(agent, target_agent), agent, workers,
-      functools.partial(learner_lib.compute_gradients, agent, loss),
-      worker_lib.Settings(
-          config.optimizer.max_gradient_norm, options.max_segment_steps,
-          options.epsilon_anneal_frames, explores=target_agent is not None,
-          keeps_last_action=algorithm.needs_last_action),
-      experiment.make_seeds(config.experiment.seed, seed)[1])
+  with contextlib.ExitStack() as stack:
+    environments = []
+    for number, (environment_seed, _) in zip(numbers, seeds):
+      environments.append(experiment.make_environment(
+          config, 1, environment_seed, training=True, first_slot=number))
+      stack.callback(environments[-1].close)
+    agent = experiment.make_agent(config, environments[0])
+    loss = functools.partial(
+        algorithm.loss, config=config,
+        hyperparameters=hyperparameters_lib.Hyperparameters(config))
+    target_agent = None
+    if algorithm.needs_target_agent:
+      target_agent = experiment.make_agent(config, environments[0])
+      loss = functools.partial(loss, target_agent=target_agent)
+    options = config.asynchronous
+    num_slots = optimizers.num_slots(options.optimizer, options.num_workers)
+    workers = [
+        worker_lib.Worker(
+            f'worker {number} of actor {task}', number % num_slots, environment,
+            agent.initial_state(1), worker_seed)
+        for number, environment, (_, worker_seed) in zip(
+            numbers, environments, seeds)]
+    in_turn = worker_lib.WorkersInTurn(
+        make_link(agent, target_agent), agent, workers,
+        functools.partial(learner_lib.compute_gradients, agent, loss),
+        worker_lib.Settings(
+            config.optimizer.max_gradient_norm, options.max_segment_steps,
+            options.epsilon_anneal_frames, explores=target_agent is not None,
+            keeps_last_action=algorithm.needs_last_action),
+        experiment.make_seeds(config.experiment.seed, seed)[1])
+    stack.pop_all()  # They close them.
+  return in_turn
 
 
 def check_processes(config: config_lib.Config, task: int,

@@ -15,7 +15,7 @@ targets are n-step targets (equation 2), so that the algorithm is 'impala'.
 
 import collections
 import time
-from typing import Callable, Deque, Iterator, List, Optional, Tuple
+from typing import Callable, Deque, Generator, List, Optional, Tuple
 
 from absl import logging
 import dm_env
@@ -164,19 +164,21 @@ class SyncStepPlayer:
         maxlen=config.actor.max_restarts + 1)
 
   def batches(self, prepare: Callable[[types.Unroll], types.Unroll]
-              ) -> Iterator[types.Unroll]:
+              ) -> Generator[types.Unroll, None, None]:
     """Plays and yields batches, mapped by `prepare`, until it is to stop.
 
     Raises UserError if environments cannot be made or played, WorkerError if
     their processes die too often; see `ActorConfig.max_restarts`.
     """
-    while True:
-      self._control.before_batch()
-      try:
+    try:
+      while True:
+        self._control.before_batch()
         self._play()
-      except _Stopped:
-        return
-      yield prepare(self._writer.take())
+        yield prepare(self._writer.take())
+    except _Stopped:
+      return
+    finally:
+      self._close()
 
   def _play(self) -> None:
     """Plays an unroll in each environment, and again if one dies."""
@@ -214,12 +216,15 @@ class SyncStepPlayer:
 
   def _note_death(self, error: env_processes.WorkerError) -> None:
     """Closes the environments; raises after too many deaths."""
-    if self._actor is not None:
-      self._actor.close()
-      self._actor = None
+    self._close()
     now = time.monotonic()
     self._deaths.append(now)
     if (len(self._deaths) == self._deaths.maxlen and
         now - self._deaths[0] < self._config.actor.restart_window_secs):
       raise error
     logging.warning('All environments begin anew: %s', error)
+
+  def _close(self) -> None:
+    if self._actor is not None:
+      self._actor.close()
+      self._actor = None

@@ -1,9 +1,8 @@
 """Plays full episodes with fixed parameters."""
 
-import contextlib
 import math
 import time
-from typing import Callable, Iterable, List, Mapping, NamedTuple
+from typing import Callable, Iterable, List, Mapping, NamedTuple, Optional
 
 import dm_env
 import numpy as np
@@ -26,13 +25,13 @@ class Evaluation(NamedTuple):
     metrics: what the level reported of episodes, by name; see
       `EnvironmentConfig.episode_metrics`.
     num_cut: number of episodes that were cut off at the limit of frames.
-    is_complete: False if Ctrl-C has ended it.
+    interruption: Ctrl-C that has ended it; None if it is complete.
   """
   returns: List[float]
   frames: List[int]
   metrics: Mapping[str, List[float]] = {}
   num_cut: int = 0
-  is_complete: bool = True
+  interruption: Optional[KeyboardInterrupt] = None
 
   def summary(self) -> dict:
     """Computes mean, median, standard error of the mean and extremes."""
@@ -55,11 +54,11 @@ class Evaluation(NamedTuple):
 
 def joined(results: Iterable[Evaluation]) -> Evaluation:
   """Puts evaluations of several levels, with the same metrics, together."""
-  returns, frames, told, num_cut, is_complete = zip(*results)
+  returns, frames, told, num_cut, _ = zip(*results)
   return Evaluation(
       sum(returns, []), sum(frames, []),
       {name: sum((values[name] for values in told), []) for name in told[0]},
-      sum(num_cut), all(is_complete))
+      sum(num_cut))
 
 
 class Reporter:
@@ -105,7 +104,9 @@ class _Games:
   def add(self, env_output: types.EnvOutput) -> None:
     """Adds the games that have ended, or have reached the limit, in a step."""
     self.num_steps += 1
-    is_first = env_output.step_type == int(dm_env.StepType.FIRST)
+    # A game that is lost with its simulator, with 0 steps, is played again.
+    is_first = (env_output.step_type == int(dm_env.StepType.FIRST)) & (
+        env_output.episode_steps > 0)
     frames = env_output.episode_steps * self._environment.frames_per_step
     is_late = (env_output.step_type == int(dm_env.StepType.MID)) & (
         frames >= self._max_frames)
@@ -156,8 +157,8 @@ def evaluate(agent: agent_lib.Agent,
   policy = policy_lib.Policy(agent, num_envs, seed, deterministic)
   counter = policy_lib.EpisodeCounter(num_envs, environment.reward_scale)
   games = _Games(environment, num_episodes, max_frames)
-  is_complete = False
-  with contextlib.suppress(KeyboardInterrupt):
+  interruption = None
+  try:
     env_output = counter.env_output(
         environment.reset(), environment.side_channels)
     on_step(0)
@@ -170,5 +171,7 @@ def evaluate(agent: agent_lib.Agent,
       on_progress(
           len(games.result.returns),
           games.num_steps * num_envs * environment.frames_per_step)
-    is_complete = True
-  return games.result._replace(num_cut=games.num_cut, is_complete=is_complete)
+  except KeyboardInterrupt as error:
+    interruption = error
+  return games.result._replace(
+      num_cut=games.num_cut, interruption=interruption)

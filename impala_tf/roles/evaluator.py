@@ -4,6 +4,7 @@ It follows the protocol of `evaluation.py`, beside training and without touching
 it.
 """
 
+import contextlib
 import dataclasses
 import functools
 import os
@@ -19,6 +20,7 @@ from impala_tf.core import weights
 from impala_tf.roles import evaluation
 from impala_tf.runs import metrics
 from impala_tf.runs import video
+from impala_tf.runtime import sizing
 from impala_tf.runtime import tf_threads
 from impala_tf.runtime import waiting
 from impala_tf.suites import levels as levels_lib
@@ -87,9 +89,14 @@ class Evaluator:
     self._levels = {level: dataclasses.replace(
         config, environment=dataclasses.replace(
             config.environment, level=level)) for level in levels}
-    environment = self._make_environment(levels[0], 1, seed)
-    self._agent = experiment.make_agent(config, environment)
-    environment.close()
+    # Constructors can read numbers that no actor's copies have.
+    actor = sizing.fit(config).actor
+    self._first_slot = max(
+        sizing.fitted(actor.num_actors) * sizing.fitted(actor.num_envs),
+        sizing.num_workers(config, 1))
+    with contextlib.closing(
+        self._make_environment(levels[0], 1, seed)) as environment:
+      self._agent = experiment.make_agent(config, environment)
     self._fetcher = weights.Fetcher(
         address, self._agent.published_variables,
         config_table.table_name(config))
@@ -105,7 +112,8 @@ class Evaluator:
 
   def _make_environment(self, level: str, num_envs: int, seed: int):
     return experiment.make_environment(
-        self._levels[level], num_envs, seed, training=False)
+        self._levels[level], num_envs, seed, training=False,
+        first_slot=self._first_slot)
 
   def run_once(self) -> Optional[metrics.Row]:
     """Fetches, plays and writes a row; returns None if nothing is newer."""
@@ -119,17 +127,19 @@ class Evaluator:
       # Other games each time: those of one seed may be easier than others.
       environment_seed, policy_seed = experiment.make_seeds(
           self._seed, updates, i)
-      environment = self._make_environment(
-          level, min(episodes, _MAX_ENVS), environment_seed)
       name = _video_name(self._fetcher.frames)
-      with self._videos.filming(
-          environment, f'{name}_{level.replace("/", "_")}') as on_step:
+      with contextlib.closing(self._make_environment(
+          level, min(episodes, _MAX_ENVS), environment_seed)) as environment, (
+              self._videos.filming(
+                  environment, f'{name}_{level.replace("/", "_")}')) as on_step:
         results[level] = evaluation.evaluate(
             self._agent, environment, episodes, policy_seed, on_step,
             max_frames=self._config.experiment.evaluation_max_frames,
             on_progress=evaluation.Reporter(
                 episodes, functools.partial(logging.info, '%s: %s', level)))
-      environment.close()
+      interruption = results[level].interruption
+      if interruption is not None:
+        raise interruption
     row = make_row(updates, self._fetcher.frames, results)
     self._writer.write(row)
     self._evaluated = updates
@@ -139,7 +149,7 @@ class Evaluator:
 def run_evaluator(config: config_lib.Config, address: str, output_dir: str,
                   seed: int, poll: waiting.PollFn,
                   on_row: Callable[[metrics.Row], None]) -> None:
-  """Runs an evaluator's process, which plays until it is killed.
+  """Runs an evaluator's process, which plays until KeyboardInterrupt.
 
   For arguments and errors see `Evaluator`; `on_row` is called with each row.
   """

@@ -127,7 +127,6 @@ def make(config: config_lib.Config, announced: config_lib.Config,
       server, publisher, unroll_filter.Refusals(), member, link)
   if not config.learner_plays:
     parts = parts._replace(reader=_make_reader(parts, sharing))
-  environment.close()
   return parts
 
 

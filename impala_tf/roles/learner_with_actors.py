@@ -5,6 +5,7 @@ updates old and send unrolls; the learner, or several that update together,
 learns from batches of them.
 """
 
+import contextlib
 from typing import Callable, Optional
 
 from impala_tf import config as config_lib
@@ -59,29 +60,33 @@ def start_actor(config: config_lib.Config, address: str, seed: int, task: int,
   """
   environment_seed, policy_seed = experiment.make_seeds(
       config.experiment.seed, seed)
-  environment = experiment.make_actor_environment(
-      config, environment_seed, task)
-  agent = experiment.make_agent(
-      config, environment, precision.of_actor(config))
-  control.wait_for_learner()
-  fetcher = weights.Fetcher(address, agent.published_variables, run_table,
-                            config.actor.fetch_interval_unrolls)
-  fetcher.wait(control.poll)
-  source: interfaces.Fetcher = fetcher
-  if config.actor.synchronisation != 'none':
-    source = batched_a2c.NewerFetcher(fetcher)
-  spec = experiment.make_unroll_spec(config, environment, agent)
-  writer = transport.make_writer(
-      config, address, spec, task, *sharing)
-  return dynamic_batching_actor.make_actor(
-      config, agent, environment, writer, source, spec, policy_seed)
+  control.wait_for_learner()  # It has closed its own environment by then.
+  with contextlib.ExitStack() as stack:
+    environment = experiment.make_actor_environment(
+        config, environment_seed, task)
+    stack.callback(environment.close)
+    agent = experiment.make_agent(
+        config, environment, precision.of_actor(config))
+    fetcher = weights.Fetcher(address, agent.published_variables, run_table,
+                              config.actor.fetch_interval_unrolls)
+    fetcher.wait(control.poll)
+    source: interfaces.Fetcher = fetcher
+    if config.actor.synchronisation != 'none':
+      source = batched_a2c.NewerFetcher(fetcher)
+    spec = experiment.make_unroll_spec(config, environment, agent)
+    writer = transport.make_writer(
+        config, address, spec, task, *sharing)
+    actor = dynamic_batching_actor.make_actor(
+        config, agent, environment, writer, source, spec, policy_seed)
+    stack.pop_all()  # The actor closes it.
+    return actor
 
 
 def run_actor(config: config_lib.Config, address: str, seed: int, task: int,
               control: control_lib.ActorControl,
               sharing: endpoint_lib.Sharing = endpoint_lib.NOT_SHARED,
               core: Optional[int] = None) -> None:
-  """Runs an actor's process, which plays until it is killed.
+  """Runs an actor's process, which plays until KeyboardInterrupt.
 
   Args:
     address: 'host:port' of the learner's server.

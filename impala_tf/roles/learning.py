@@ -1,7 +1,8 @@
 """Learning with a learner's parts: the log, the callbacks, and the loop."""
 
+import contextlib
 import functools
-from typing import Iterator, Mapping, Optional
+from typing import Generator, Iterator, Mapping, Optional
 
 import reverb
 
@@ -51,7 +52,8 @@ class _Gauges:
 
 
 def batches(parts: learner_parts.LearnerParts,
-            control: control_lib.LoopControl) -> Iterator[types.Unroll]:
+            control: control_lib.LoopControl
+            ) -> Generator[types.Unroll, None, None]:
   """Yields batches until the process is to stop."""
   if parts.reader is None:
     return batched_a2c.SyncStepPlayer(
@@ -60,7 +62,8 @@ def batches(parts: learner_parts.LearnerParts,
   return loop.read(parts.reader, control, parts.learners.agree)
 
 
-def learn(parts: learner_parts.LearnerParts, batches: Iterator[types.Unroll],
+def learn(parts: learner_parts.LearnerParts,
+          batches: Generator[types.Unroll, None, None],
           publisher: interfaces.Callback, reports: interfaces.Reports,
           log_interval_secs: float, log_interval_updates: int) -> bool:
   """Learns from batches until they end; returns whether the run is done.
@@ -87,7 +90,7 @@ def learn(parts: learner_parts.LearnerParts, batches: Iterator[types.Unroll],
       config.experiment.checkpoint_interval_secs, parts.saver, learner, log)
   done = False
   try:
-    with checkpoints:
+    with contextlib.closing(batches), checkpoints:
       done = loop.train(
           batches, parts.learners.wrap_learner(learner),
           list(_callbacks(parts, publisher, skipped, log, checkpoints,

@@ -76,9 +76,7 @@ def _unroll_spec(config: config_lib.Config) -> types.Unroll:
   """Describes one unroll of the agents."""
   environment = experiment.make_probe_environment(config)
   agent = experiment.make_agent(config, environment)
-  spec = experiment.make_unroll_spec(config, environment, agent)
-  environment.close()
-  return spec
+  return experiment.make_unroll_spec(config, environment, agent)
 
 
 def _describe(client: reverb.Client) -> str:

@@ -3,21 +3,34 @@
 It does not import TensorFlow, so that bad input is refused at once.
 """
 
+import contextlib
 import dataclasses
-from typing import Any, Callable, Mapping, NamedTuple, Optional, Sequence, Union
+import threading
+from typing import (
+  Any,
+  Callable,
+  Mapping,
+  NamedTuple,
+  Optional,
+  Sequence,
+  Tuple,
+  Union,
+)
 
 from impala_tf import config as config_lib
 from impala_tf.runs import gin_config
 from impala_tf.runs import run_directory
 from impala_tf.runs import video as video_lib
+from impala_tf.runtime import plurals
 from impala_tf.runtime import user_modules
 from impala_tf.storage import files
 from impala_tf.storage import shipped
 from impala_tf.suites import levels as levels_lib
 from impala_tf.suites import suite as suite_lib
 
+_SLOW_SECS = 5.  # After which it is said that environments are made.
 _EPISODES = 200  # Games on a level of no suite.
-_MAX_ENVS = 32
+MAX_ENVS = 32  # Games at once, by default.
 _MAX_SEED = 2**30  # Emulators take an int32, and each has its own.
 
 
@@ -31,6 +44,7 @@ class Games(NamedTuple):
   deterministic: bool  # Whether the most probable actions are taken.
   video: Optional[str] = None  # Path of the film; None for none.
   video_secs: Optional[float] = None  # Seconds after which it ends.
+  num_envs: int = MAX_ENVS  # Most games at once.
   bindings: Sequence[str] = ()  # Values that differ from the run's config.
 
 
@@ -55,7 +69,8 @@ class Score(NamedTuple):
 def evaluate(run_dir: str, episodes: Optional[int] = None, *, seed: int = 0,
              checkpoint: Union[str, int] = 'newest',
              deterministic: bool = False,
-             levels: Optional[Sequence[str]] = None) -> dict[str, Score]:
+             levels: Optional[Sequence[str]] = None,
+             num_envs: int = MAX_ENVS) -> dict[str, Score]:
   """Plays full games with a run's agent, as `evaluate.sh` does; writes nothing.
 
   Args:
@@ -68,6 +83,7 @@ def evaluate(run_dir: str, episodes: Optional[int] = None, *, seed: int = 0,
       does not.
     levels: names of levels; None for those that the run was trained on, or
       their held-out variants.
+    num_envs: most games at once.
 
   Returns:
     The score on each level by its name.
@@ -77,7 +93,7 @@ def evaluate(run_dir: str, episodes: Optional[int] = None, *, seed: int = 0,
   """
   user_modules.refuse_while_importing('impala_tf.evaluate')
   run_directory.reach(run_dir)
-  config = gin_config.load(check(run_dir, episodes, seed))
+  config = gin_config.load(check(run_dir, episodes, seed, num_envs))
   from impala_tf.agents import saved  # Imports TensorFlow, which takes seconds.
   if levels is None:
     _, levels = scored_levels(config.environment.level)
@@ -90,12 +106,13 @@ def evaluate(run_dir: str, episodes: Optional[int] = None, *, seed: int = 0,
         {name[len('episode/'):]: value for name, value in result.items()
          if name.startswith('episode/')})
 
-  play_in_turn(Games(episodes, seed, deterministic), config, levels,
-               saved.load_agent(run_dir, checkpoint), keep)
+  play_in_turn(Games(episodes, seed, deterministic, num_envs=num_envs), config,
+               levels, saved.load_agent(run_dir, checkpoint), keep)
   return scores
 
 
-def check(run_dir: str, episodes: Optional[int], seed: int) -> str:
+def check(run_dir: str, episodes: Optional[int], seed: int,
+          num_envs: int) -> str:
   """Returns the path of a run's config; raises UserError for bad values."""
   config_path = gin_config.config_path(shipped.find_agent(run_dir))
   if not files.exists(config_path):
@@ -104,6 +121,9 @@ def check(run_dir: str, episodes: Optional[int], seed: int) -> str:
   if episodes is not None and episodes < 1:
     raise config_lib.UserError(
         f'--episodes must be at least 1, but is {episodes}')
+  if num_envs < 1:
+    raise config_lib.UserError(
+        f'--num_envs must be at least 1, but is {num_envs}')
   if not 0 <= seed < _MAX_SEED:
     raise config_lib.UserError(
         f'--seed must be 0 to {_MAX_SEED - 1}, but is {seed}')
@@ -149,33 +169,42 @@ def play_in_turn(games: Games, config: config_lib.Config,
   for i, level in enumerate(levels, start=1):
     suite = levels_lib.suite_of(level)
     episodes = games.episodes or (suite.episodes if suite else _EPISODES)
-    environment = make_environment(level, min(episodes, _MAX_ENVS))
-    # Named before it is played and kept before it is closed: some simulators
-    # can end the whole process in either.
-    print(f'{i} of {len(levels)}: {level}', end=' ', flush=True)
-    result = _play(
-        games, loaded, environment, episodes,
-        config.experiment.evaluation_max_frames)
-    keep(result['level'], result)
-    score = result.get('human_normalised_score')
-    print(f'{result["mean"]:.2f}' +
-          ('' if score is None else f' ({score:.1%} human-normalised)'),
-          flush=True)
-    if result.get('episodes_cut'):
-      print(f'  {result["episodes_cut"]} games were cut off after '
-            f'{config.experiment.evaluation_max_frames:,} frames '
-            '(ExperimentConfig.evaluation_max_frames)', flush=True)
-    environment.close()
-    if 'interrupted' in result:
-      raise KeyboardInterrupt
+    num_envs = min(episodes, games.num_envs)
+    slow = threading.Timer(_SLOW_SECS, print, [
+        f'making {plurals.counted(num_envs, "environment")} of {level} '
+        '(--num_envs for fewer)'], {'flush': True})
+    slow.start()
+    with contextlib.ExitStack() as stack:
+      stack.callback(slow.cancel)
+      environment = make_environment(level, num_envs)
+      stack.callback(environment.close)
+      slow.cancel()
+      # Named before it is played and kept before it is closed: some simulators
+      # can end the whole process in either.
+      print(f'{i} of {len(levels)}: {level}', end=' ', flush=True)
+      result, interruption = _play(
+          games, loaded, environment, episodes,
+          config.experiment.evaluation_max_frames)
+      keep(result['level'], result)
+      score = result.get('human_normalised_score')
+      print(f'{result["mean"]:.2f}' +
+            ('' if score is None else f' ({score:.1%} human-normalised)'),
+            flush=True)
+      if result.get('episodes_cut'):
+        print(f'  {result["episodes_cut"]} games were cut off after '
+              f'{config.experiment.evaluation_max_frames:,} frames '
+              '(ExperimentConfig.evaluation_max_frames)', flush=True)
+    if interruption is not None:
+      raise interruption
 
 
 def _play(games: Games, loaded: Any, environment: Any,
-          episodes: int, max_frames: int) -> dict:
-  """Plays a level, and films it on request; returns the result.
+          episodes: int, max_frames: int
+          ) -> Tuple[dict, Optional[KeyboardInterrupt]]:
+  """Plays a level, and films it on request; returns result and interruption.
 
-  After Ctrl-C it is of the games that were over by then, and says so; without
-  any it raises KeyboardInterrupt.
+  After Ctrl-C the result is of the games that were over by then, and says so;
+  without any it raises KeyboardInterrupt.
   """
   from impala_tf.roles import evaluation
   video = None
@@ -192,8 +221,8 @@ def _play(games: Games, loaded: Any, environment: Any,
   finally:
     if video:
       video.discard()
-  if not played.returns:
-    raise KeyboardInterrupt
+  if played.interruption is not None and not played.returns:
+    raise played.interruption
   # The environment may play a held-out variant of the configured level.
   level = environment.level
   result = {'level': level, 'trained_frames': loaded.num_frames,
@@ -207,9 +236,9 @@ def _play(games: Games, loaded: Any, environment: Any,
         level, result['mean'])
   if games.bindings:
     result['gin_binding'] = games.bindings
-  if not played.is_complete:
+  if played.interruption is not None:
     result['interrupted'] = True
-  return {**result, 'returns': played.returns}
+  return {**result, 'returns': played.returns}, played.interruption
 
 
 def _check_actions(environment: Any, agent: Any) -> None:

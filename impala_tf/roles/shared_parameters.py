@@ -72,7 +72,7 @@ def run_actor(config: config_lib.Config, address: str, seed: int, task: int,
               control: control_lib.ActorControl,
               sharing: endpoint_lib.Sharing = endpoint_lib.NOT_SHARED,
               core: Optional[int] = None) -> None:
-  """Runs a process of workers until it is killed.
+  """Runs a process of workers until KeyboardInterrupt.
 
   See `learner_with_actors.run_actor` for the arguments; nothing is replayed.
 

@@ -44,6 +44,5 @@ def write_first_checkpoint(config: config_lib.Config, run_dir: str,
                        config.agent, environment.interface())
   state.configured.take_changes(learner.hyperparameters)
   state.checkpointer(config, run_dir).save(0)
-  environment.close()
   return [f'parameters of {source.checkpoint} in {source_dir} '
           f'({source.num_frames:,d} frames)', *lines]

@@ -225,6 +225,7 @@ class TrainingLog:
     self._on_row = on_row
     self._writer = metrics_lib.MetricsWriter(settings.run_dir)
     self._episodes = EpisodeWindow()
+    self._num_lost = 0
     self._interval = Interval(
         settings.interval_secs, int(learner.num_frames.numpy()))
     self._last_time = time.monotonic()
@@ -246,6 +247,9 @@ class TrainingLog:
         update.batch.level_index.numpy()[:num_fresh], update.lags[:num_fresh],
         *metrics])
     is_first = step_type == int(dm_env.StepType.FIRST)
+    is_lost = is_first & (episode_steps == 0)
+    self._num_lost += int(np.sum(is_lost))
+    is_first &= ~is_lost
     by_name = dict(zip(names, metrics))
     self._episodes.add(is_first, episode_return, episode_steps, by_name)
     self._interval.add(update.metrics, lags, update.wait_secs)
@@ -290,6 +294,7 @@ class TrainingLog:
         **self._gauges(),
         'checkpoints_failed': self.failed_saves,
         'episodes': self._episodes.num_episodes,
+        'episodes_lost': self._num_lost,
         **self._episodes.means(),
     }
     if np.isfinite(best):

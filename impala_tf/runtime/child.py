@@ -20,6 +20,8 @@ BAD_INPUT = 2
 COMPLAINT = 'error: '
 # What a user should know begins so; training goes on.
 REMARK = 'note: '
+# Of the line by which an actor reports that it plays.
+FIRST = 'its first'
 
 _ACTOR_NICENESS = 10  # Of 19; about a tenth of the share of niceness 0.
 # For the last update and a checkpoint, which a slow store may get.

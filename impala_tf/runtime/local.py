@@ -12,6 +12,8 @@ import sys
 from typing import Callable, Dict, Mapping, Optional, Sequence
 
 from impala_tf.runtime import batch
+from impala_tf.runtime import child
+from impala_tf.runtime import leftovers
 from impala_tf.runtime import program as program_lib
 from impala_tf.runtime import restarts
 from impala_tf.runtime import supervisor
@@ -46,7 +48,7 @@ class LocalProgram(program_lib.Program):
   Its standard input is a pipe that this process never writes to. When this
   process dies, in whatever way, the child reads the end of the pipe and can
   stop (`child.stop_with_parent`). It has a separate session, so Ctrl-C does not
-  reach it.
+  reach it. Whatever it has started is killed once it has ended.
   """
 
   def __init__(self, name: str, log_dir: pathlib.Path,
@@ -63,6 +65,7 @@ class LocalProgram(program_lib.Program):
     self._launcher = launcher
     self._environment = environment or {}
     self._keep_open = keep_open
+    self._mark = leftovers.make_mark()
     self._process: Optional[subprocess.Popen] = None
     self._exit_code: Optional[int] = None
 
@@ -81,7 +84,8 @@ class LocalProgram(program_lib.Program):
       self._process = subprocess.Popen(
           [*self._launcher, *command], stdin=subprocess.PIPE, stdout=log,
           stderr=log, start_new_session=True, pass_fds=self._keep_open,
-          env={**self._environment, **child_environment()})
+          env={**self._environment, **child_environment(),
+               leftovers.VARIABLE: self._mark})
     self.state = State.RUNNING
 
   def send(self, signum: int) -> None:
@@ -92,12 +96,14 @@ class LocalProgram(program_lib.Program):
     if self._process is not None and self.state is State.RUNNING:
       self._exit_code = self._process.poll()
       if self._exit_code is not None:
+        leftovers.kill(self._mark)
         self.state = State.ENDED
 
   def withdraw(self) -> None:
     if self._process is not None:
       self._process.kill()
       self._exit_code = self._process.wait()
+      leftovers.kill(self._mark)
       assert self._process.stdin is not None  # `start` made it a pipe.
       self._process.stdin.close()
       self._process = None
@@ -145,10 +151,10 @@ def make_supervisor(
   def make_program(name):
     return LocalProgram(name, pathlib.Path(log_dir), launcher)
 
-  def make_peer(name, command, is_needed):
+  def make_peer(name, command, is_needed, first_words=''):
     program = make_program(name)
     return supervisor.Peer(program, command, restarts.Restarts(
-        program, max_restarts, restart_window_secs, is_needed))
+        program, max_restarts, restart_window_secs, is_needed, first_words))
 
   restart = restarts.JointRestarts(max_restarts, restart_window_secs)
   if learner_is_done is None:
@@ -157,7 +163,8 @@ def make_supervisor(
   else:
     learners = _LearnerElsewhere(learner_is_done, make_program, restart)
   peers = [
-      make_peer(f'actor_{task}', functools.partial(actor_command, task), True)
+      make_peer(f'actor_{task}', functools.partial(actor_command, task), True,
+                child.FIRST)
       for task in range(num_actors)]
   if evaluator_command is not None:
     peers.append(make_peer('evaluator', evaluator_command, False))

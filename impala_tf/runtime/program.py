@@ -77,17 +77,30 @@ class Program:
     text = self.log_path.read_bytes()[self._log_start:]
     return text.decode('utf-8', errors='replace').splitlines()
 
-  def last_words(self) -> str:
-    return '\n'.join(self._log_lines()[-_LOG_TAIL_LINES:])
+  def has_said(self, words: str) -> bool:
+    """Whether the log of the last start has these words."""
+    return words in '\n'.join(self._log_lines())
+
+  def _complaints(self) -> List[str]:
+    """Lists the reasons that the program gave for its end, mostly one."""
+    # Anywhere in the log: libraries may have written after it.
+    return [line[len(child.COMPLAINT):] for line in self._log_lines()
+            if line.startswith(child.COMPLAINT)]
 
   def complaint(self) -> str:
     """Returns the line in which the program reported bad input."""
-    # Anywhere in the log: libraries may have written after it.
-    found = [line for line in self._log_lines()
-             if line.startswith(child.COMPLAINT)]
-    if not found:
-      return f'see {self.log_path}'
-    return found[-1][len(child.COMPLAINT):]
+    return [f'see {self.log_path}', *self._complaints()][-1]
+
+  def reason(self) -> str:
+    """Returns what the program gave as the reason of its end, and its log."""
+    return '; '.join([*self._complaints()[-1:], f'see {self.log_path}'])
+
+  def last_words(self) -> str:
+    """Returns the reason of the program's end, or the end of its log."""
+    if self._complaints():
+      return self.reason()
+    return '\n'.join([f'the end of {self.log_path}:',
+                      *self._log_lines()[-_LOG_TAIL_LINES:]])
 
   def how_it_ended(self) -> str:
     """Returns the cause of the end, in words that follow the name."""
@@ -102,8 +115,7 @@ class Program:
       raise config_lib.UserError(self.complaint())
     if self.exit_code != 0:
       raise RunFailed(
-          f'the {self.name} {self.how_it_ended()}; the end of '
-          f'{self.log_path}:\n{self.last_words()}')
+          f'the {self.name} {self.how_it_ended()}: {self.last_words()}')
 
 
 def wait_for_end(programs: Sequence[Program], deadline: float,

@@ -2,6 +2,7 @@
 
 import logging
 import math
+import signal
 from typing import List, Sequence
 
 from impala_tf.runtime import child
@@ -33,12 +34,19 @@ class Restarts:
   """Restart policy for one program: growing waits, then no restart."""
 
   def __init__(self, program: program_lib.Program, max_restarts: int,
-               window_secs: float, is_needed: bool = True):
-    """Starts without a death; only `is_needed` programs can end the run."""
+               window_secs: float, is_needed: bool = True,
+               first_words: str = ''):
+    """Starts without a death; only `is_needed` programs can end the run.
+
+    A program that says `first_words` once it works, and fails twice in a row
+    before that, is not started again.
+    """
     self._program = program
     self._max_restarts = max_restarts
     self._window_secs = window_secs
     self._is_needed = is_needed
+    self._first_words = first_words
+    self._num_in_vain = 0  # Failures in a row before the first words.
     self._deaths = _RecentDeaths(window_secs)
 
   def note_death(self, now: float) -> float:
@@ -52,6 +60,15 @@ class Restarts:
     if program.exit_code == child.BAD_INPUT:  # It would be bad again.
       program.check()
     number = self._deaths.add(now)
+    # A program that is lost, or killed from outside, has not failed.
+    if program.exit_code not in (None, -signal.SIGKILL, -signal.SIGTERM):
+      self._num_in_vain += 1
+    if program.has_said(self._first_words):
+      self._num_in_vain = 0
+    if self._num_in_vain > 1:
+      raise program_lib.RunFailed(
+          f'{program.name} {program.how_it_ended()}, twice before it has done '
+          f'anything: {program.last_words()}')
     if number > self._max_restarts and not self._is_needed:
       _log.error('%s %s, too often; training goes on without it; see %s',
                  program.name, program.how_it_ended(), program.log_path)
@@ -59,13 +76,12 @@ class Restarts:
     if number > self._max_restarts:
       raise program_lib.RunFailed(
           f'{program.name} {program.how_it_ended()}: death {number} within '
-          f'{self._window_secs:.0f} s; the end of {program.log_path}:\n'
-          f'{program.last_words()}')
+          f'{self._window_secs:.0f} s; {program.last_words()}')
     wait_secs = min(2.**(number - 1), _MAX_BACKOFF_SECS)
     _log.warning(
-        '%s %s; restart %d of %d in %.0f s; see %s', program.name,
+        '%s %s; restart %d of %d in %.0f s; %s', program.name,
         program.how_it_ended(), number, self._max_restarts, wait_secs,
-        program.log_path)
+        program.reason())
     return now + wait_secs
 
 

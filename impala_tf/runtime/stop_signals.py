@@ -1,9 +1,11 @@
 """Signals that ask a program to stop."""
 
+import contextlib
+import os
 import signal
 import threading
 import time
-from typing import Any, Callable, Dict, Optional
+from typing import Any, Callable, Dict, Iterator, List, Optional
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # One request may arrive twice: `timeout` and Slurm signal a program and then
@@ -19,6 +21,10 @@ def handle(handler: Callable[[int, Any], None]) -> Dict[int, Any]:
   return {signum: signal.signal(signum, handler) for signum in STOP_SIGNALS
           if not (signum == signal.SIGHUP and
                   signal.getsignal(signum) == signal.SIG_IGN)}
+
+# More than processes of environments get to close (`env_processes`), and less
+# than a supervisor waits.
+_CLOSE_SECS = 6.5
 
 
 class StopSignals:
@@ -62,3 +68,47 @@ class StopSignals:
       if self._note_first_only:
         self._restore()
         signal.raise_signal(signum)
+
+
+@contextlib.contextmanager
+def interrupting(at_deadline: Callable[[], None]) -> Iterator[None]:
+  """Has stop signals raise KeyboardInterrupt, with the signal's number.
+
+  Environments are closed on its way out. If that takes too long, since a
+  simulator hangs, `at_deadline` is called and the process ends.
+  """
+  noted: List[int] = []
+  has_ended = threading.Event()
+  reading, writing = os.pipe()
+
+  def watch():
+    number = os.read(reading, 1)
+    while number and number[0] not in STOP_SIGNALS:
+      number = os.read(reading, 1)
+    os.close(reading)
+    if number and not has_ended.wait(_CLOSE_SECS):
+      at_deadline()
+      os._exit(128 + number[0])
+
+  def interrupt(signum, unused_frame):
+    handle(lambda *unused: None)  # The closing is not interrupted.
+    noted.append(signum)
+    raise KeyboardInterrupt(signum)
+
+  threading.Thread(target=watch, daemon=True).start()
+  os.set_blocking(writing, False)
+  # The watch hears of signals while the main thread is outside of Python.
+  old_writing = signal.set_wakeup_fd(writing)
+  handlers = handle(interrupt)
+  try:
+    yield
+  except Exception as error:
+    if noted:  # Libraries have made another error of it.
+      raise KeyboardInterrupt(noted[0]) from error
+    raise
+  finally:
+    for signum, handler in handlers.items():
+      signal.signal(signum, handler)
+    signal.set_wakeup_fd(old_writing)
+    has_ended.set()
+    os.close(writing)

@@ -168,6 +168,8 @@ class Supervisor:
         self._stop(signals)
         return signals.first
       finally:
+        if signals.first is None:
+          self._ask_to_end([peer.program for peer in self._peers], signals)
         for program in self._programs():
           program.withdraw()
         on_poll()
@@ -186,15 +188,19 @@ class Supervisor:
       for peer in self._peers:
         peer.tend()
 
-  def _stop(self, signals: stop_signals.StopSignals) -> None:
-    """Asks all to stop, and waits for the learners to write a checkpoint."""
-    for program in self._programs():
+  def _ask_to_end(self, programs: Sequence[program_lib.Program],
+                  signals: stop_signals.StopSignals) -> None:
+    """Gives learners time for a checkpoint, others to close environments."""
+    for program in programs:
       program.send(signal.SIGTERM)
-    learners = self._learners.programs
     program_lib.wait_for_end(
-        learners, time.monotonic() + _STOP_SECS, signals)
+        programs, time.monotonic() + _STOP_SECS, signals)
+
+  def _stop(self, signals: stop_signals.StopSignals) -> None:
+    """Asks all to stop; raises RunFailed if a learner could not save."""
+    self._ask_to_end(self._programs(), signals)
     when = 'in time' if signals.are_repeated else f'within {_STOP_SECS:.0f} s'
-    for learner in learners:
+    for learner in self._learners.programs:
       _check_stopped(learner, when)
 
 

@@ -16,7 +16,7 @@ from impala_tf.maths import distributions
 FIRST, MID = 0, 1
 # Steps of two environments: (step_type, reward, discount). The first loses a
 # life at step 2, ends its game at step 4 and another, of one step, at step 5;
-# the second is cut off by a time limit at step 3.
+# the second is lost with its simulator at step 3.
 STEPS = (
     ((FIRST, 0, 1), (FIRST, 0, 1)),
     ((MID, 7.5, 1), (MID, -20, 1)),
@@ -27,7 +27,7 @@ STEPS = (
     ((MID, 5, 1), (MID, 1, 0)),
 )
 RETURNS = ((7.5, 9.5, 9.75, 109.75, -4, 5), (-20, -20, -23, 1, 2, 3))
-LENGTHS = ((1, 2, 3, 4, 1, 1), (1, 2, 3, 1, 2, 3))
+LENGTHS = ((1, 2, 3, 4, 1, 1), (1, 2, 0, 1, 2, 3))
 
 
 def _timesteps():

@@ -7,6 +7,7 @@ import signal
 
 import pytest
 
+from impala_tf.cli import program
 from impala_tf.cli import role as role_lib
 from impala_tf.cli.roles import flags
 from impala_tf.envs import environment
@@ -181,18 +182,22 @@ def test_supervised_actor_leaves_starting_over_to_its_supervisor(monkeypatch):
   assert len(executed) == 1
 
 
-def test_simulator_that_fails_ends_its_role_without_a_trace(
-    monkeypatch, caplog):
+def test_simulator_that_fails_ends_its_role_with_its_trace_and_a_line(
+    monkeypatch, capsys):
 
   def fail(args):
-    raise environment.SimulatorError(
-        'dmlab30/rooms_watermaze: DeepMind Lab failed')
+    try:
+      raise OSError('no such map')  # Not of the connection to the learner.
+    except OSError as error:
+      raise environment.SimulatorError('gym/Mine-v0 failed') from error
 
   monkeypatch.setitem(role_lib._ROLES, 'evaluator', fail)
   args = flags.make_parser('').parse_args(
       ['evaluator', '--address=localhost:1', '--output=/tmp'])
-  assert role_lib._run(args) == 1
-  assert caplog.messages == ['dmlab30/rooms_watermaze: DeepMind Lab failed']
+  assert program.run(lambda: role_lib._run(args)) == 1
+  *trace, line = capsys.readouterr().err.splitlines()
+  assert trace[-1] == 'OSError: no such map'
+  assert line == 'error: gym/Mine-v0 failed'
 
 
 @pytest.mark.slow

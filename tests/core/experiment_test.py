@@ -11,6 +11,7 @@ from impala_tf.core import experiment
 from impala_tf.core import loop
 from impala_tf.core import queue as queue_lib
 from impala_tf.core import transport
+from impala_tf.envs import catch
 from impala_tf.runtime import control as control_lib
 from tests.fixtures import unrolls
 
@@ -25,6 +26,14 @@ def _config(seed=1, **experiment_options):
       agent=config_lib.AgentConfig(torso='mlp', hidden_size=16),
       actor=config_lib.ActorConfig(num_envs=3),
       learner=config_lib.LearnerConfig(batch_size=4, unroll_length=5))
+
+
+def test_environment_of_the_learner_is_closed_when_its_specs_are_known(
+    monkeypatch):
+  closed = []
+  monkeypatch.setattr(catch.CatchEnvironment, 'close',
+                      lambda self: closed.append(self))
+  assert [experiment.make_probe_environment(_config())] == closed
 
 
 @pytest.mark.parametrize('is_in_process', [True, False])

@@ -269,6 +269,18 @@ def test_episodes_are_counted_once_where_they_end(tmp_path):
   assert row['episode_return'] == 3. and row['episode_steps'] == 7.
 
 
+def test_lost_episodes_have_a_column_and_no_return(tmp_path):
+  unroll = _unroll(returns=[5., 1., 3.])
+  steps = np.array(unroll.env_outputs.episode_steps)
+  steps[1, 0] = 0  # Of the first.
+  run = _Run(tmp_path, [unroll._replace(env_outputs=unroll.env_outputs._replace(
+      episode_steps=tf.constant(steps)))], levels=('tmaze/1', 'catch'))
+  row, = run.rows
+  assert row['episodes'] == 2 and row['episodes_lost'] == 1
+  assert row['episode_return'] == 2.
+  assert 'level/catch/episode_return' in row
+
+
 def test_replayed_unrolls_count_for_their_own_lag_alone(tmp_path):
   # Versions are 0 and -1: the second unroll of the batch is a replayed one.
   run = _Run(tmp_path, [_unroll(returns=[5., 1., 3.], step_type=FIRST)],

@@ -303,7 +303,7 @@ def test_error_in_play_is_one_line_with_the_level(
   message = str(raised.value)
   assert message.count('dmlab30/') == 1
   assert message.startswith(
-      'dmlab30/rooms_watermaze: DeepMind Lab failed in environment 0: ')
+      'dmlab30/rooms_watermaze: environment 0 failed: ')
   assert ' '.join(str(error).split()) in message and '\n' not in message
   assert raised.value.__cause__ is error
   # The supervisor gives up at a UserError, and starts an actor anew at others.
@@ -312,8 +312,7 @@ def test_error_in_play_is_one_line_with_the_level(
 
 @pytest.mark.parametrize('fault, words', [
     ('abort', 'its process was killed by SIGABRT'),
-    ('fail', ': dmlab30/rooms_watermaze: DeepMind Lab failed: the simulator '
-     'has crashed')])
+    ('fail', ': dmlab30/rooms_watermaze: the environment failed: ')])
 def test_level_that_crashes_is_named(start_workers, fault, words):
   pool = start_workers(
       functools.partial(worker_environments.lab, fault), 2)

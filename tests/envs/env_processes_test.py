@@ -246,6 +246,31 @@ def test_close_ends_the_processes_even_in_the_midst_of_a_step(
   assert not _worker_pids()
 
 
+@pytest.mark.parametrize('fault', [None, 'fail'])
+def test_environments_may_have_processes_and_all_are_closed(
+    start_workers, tmp_path, fault):
+  pool = start_workers(functools.partial(
+      worker_environments.parental, tmp_path, fault, 0), 3)
+  pool.recv(min_ready=3)
+  children = [int(path.read_text()) for path in tmp_path.iterdir()]
+  assert len(children) == 3 and all(map(programs.is_alive, children))
+  if fault:  # Environment 2 shares its process.
+    with pytest.raises(env_processes.WorkerError):
+      for _ in range(3):
+        pool.send(np.array([0], np.int32), np.zeros(1, np.int32))
+        pool.recv()
+  pool.close()
+  assert not list(tmp_path.iterdir())
+  assert not any(map(programs.is_alive, children))
+
+
+@pytest.mark.slow
+def test_each_environment_has_the_time_to_be_made(start_workers):
+  make = functools.partial(worker_environments.slow, 3.)
+  pool = start_workers(make, 4, 1, timeout_secs=8.)
+  assert len(pool.recv(min_ready=4)[0]) == 4
+
+
 @pytest.mark.usefixtures('modules_forgotten')
 def test_workers_import_the_modules_of_the_users_own(start_workers, tmp_path):
   path = tmp_path / 'my_levels.py'

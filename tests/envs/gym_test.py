@@ -1,5 +1,6 @@
 """Gymnasium environments: known ones, and small ones with every kind of end."""
 
+import os
 import sys
 
 import dm_env
@@ -8,10 +9,12 @@ import numpy as np
 import pytest
 
 from impala_tf import config
+from impala_tf.envs import copies
 from impala_tf.envs import environment
 from impala_tf.envs import factory
 from impala_tf.envs import gym
 from impala_tf.runs import metrics
+from impala_tf.runs import video
 from tests.fixtures import locks
 from tests.fixtures import reports
 
@@ -537,3 +540,191 @@ def test_batch_of_gymnasium_s_own_cart_poles_has_no_info():
           config.EnvironmentConfig(level='gym/CartPole-v1',
                                    episode_metrics='score'))), True)
   assert isinstance(made, gym.GymEnvironment)
+# Constructors and failures of a user's own environments.
+
+
+class _Own(gymnasium.Env):
+  """An environment whose constructor takes nothing, and that draws nothing."""
+
+  metadata = {'render_modes': []}
+  observation_space = gymnasium.spaces.Box(-9, 9, (3,), np.float32)
+  action_space = gymnasium.spaces.Discrete(2)
+  made = 0
+
+  def __init__(self):
+    _Own.made += 1
+    self.index = os.environ['IMPALA_TF_ENV_INDEX']
+
+  def reset(self, *, seed=None, options=None):
+    super().reset(seed=seed)
+    return np.zeros(3, np.float32), {}
+
+  def step(self, action):
+    return np.zeros(3, np.float32), 1., False, False, {}
+
+
+class _OfWindow(_Own):
+  metadata = {'render_modes': ['human']}
+
+  def __init__(self, render_mode=None):
+    assert render_mode in (None, 'human')
+    super().__init__()
+
+
+class _Drawn(_Own):
+  metadata = {'render_modes': ['rgb_array']}
+
+  def __init__(self, **kwargs):
+    assert kwargs == {'render_mode': 'rgb_array'}
+    super().__init__()
+
+  def render(self):
+    return np.zeros((4, 4, 3), np.uint8)
+
+
+class _Taking(_Own):
+  """An environment that changes its arguments, as some do."""
+
+  def __init__(self, cfg):
+    super().__init__()
+    self.size = cfg['map'].pop('size')
+    cfg['found'].append(self)
+    assert len(cfg['found']) == 1, 'of another copy'
+
+
+@pytest.fixture(name='make')
+def _make():
+  """Returns a function that makes a batch of a class or function."""
+  envs = []
+
+  def make(creator, num_envs=2, seed=0, **kwargs):
+    gymnasium.register('Own-v0', creator)
+    envs.append(gym.GymEnvironment('Own-v0', num_envs, seed, **kwargs))
+    return envs[-1]
+
+  yield make
+  for env in envs:
+    env.close()
+  del gymnasium.registry['Own-v0']
+
+
+def _stepped(env, num_steps=1):
+  for _ in range(num_steps):
+    env.step(np.zeros(env.num_envs, np.int32))
+
+
+@pytest.mark.parametrize('creator, is_drawn', [
+    (_Own, False), (_OfWindow, False), (_Drawn, True),
+    (lambda: _OfWindow(), False), (lambda render_mode: _OfWindow(), False),
+    (lambda **kwargs: _Drawn(**kwargs), True)])
+def test_constructors_get_a_render_mode_if_they_take_and_list_it(
+    make, creator, is_drawn, tmp_path):
+  env = make(creator)
+  env.reset()
+  _stepped(env)
+  film = video.Video(str(tmp_path / 'film.gif'), env)
+  if is_drawn:
+    film.on_step(0)
+    return
+  with pytest.raises(video.RenderError, match='cannot be drawn'):
+    film.on_step(0)
+
+
+def test_nested_arguments_are_each_copys_own(make):
+  kwargs = {'cfg': {'map': {'size': 5}, 'found': []}}
+  make(_Taking, num_envs=3, kwargs=kwargs).close()
+  make(_Taking, num_envs=3, kwargs=kwargs)
+  assert kwargs == {'cfg': {'map': {'size': 5}, 'found': []}}
+
+
+def test_constructor_is_called_once_a_copy(make):
+  before = _Own.made
+  env = make(_Own, num_envs=3)
+  env.reset()
+  assert _Own.made - before == 3
+
+
+def test_copies_can_read_their_numbers(make):
+  indices = []
+
+  def creator():
+    indices.append(os.environ['IMPALA_TF_ENV_INDEX'])
+    return _Own()
+
+  make(creator)
+  with copies.numbered(range(8, 16)[1::3]):
+    make(creator, num_envs=3)
+  assert indices == ['0', '1', '9', '12', '15']
+  assert 'IMPALA_TF_ENV_INDEX' not in os.environ
+
+
+def _leaving(*unused, **unused_kwargs):
+  sys.exit()
+
+
+def _asserting():
+  raise AssertionError  # As `assert`, for which pytest has words of its own.
+
+
+@pytest.mark.parametrize('creator, words', [
+    (_leaving, 'cannot be made .* line [0-9]+: SystemExit: sys.exit'),
+    (type('', (_Own,), {'reset': _leaving}),
+     'cannot be reset: .* line [0-9]+: SystemExit: sys.exit'),
+    (_asserting, 'AssertionError: raise AssertionError'),
+    (lambda max_episode_steps: _Own(),
+     'max_episode_steps.* must take these, and no argument id, max_episode_')])
+def test_constructor_or_reset_that_fails_is_told_with_its_line(
+    make, creator, words):
+  with pytest.raises(config.ConfigError, match=words) as error:
+    make(creator)
+  assert '\n' not in str(error.value)
+
+
+@pytest.mark.parametrize('space, is_observed', [
+    (gymnasium.spaces.Box(0, 1, (0,)), True),
+    (gymnasium.spaces.Dict(a=gymnasium.spaces.Box(0, 1, (2, 0))), True),
+    (gymnasium.spaces.Box(0, 1, (0,)), False),
+    (gymnasium.spaces.MultiDiscrete(np.zeros(0, int)), False)])
+def test_spaces_without_numbers_are_refused(make, space, is_observed):
+  changed = {'action_space': space}
+  if is_observed:
+    changed = {'observation_space': space,
+               'reset': lambda self, seed, options: (space.sample(), {})}
+  with pytest.raises(config.ConfigError, match=(
+      'nothing in it' if is_observed else r'actions of type .* \[0\]')):
+    make(type('', (_Own,), changed))
+
+
+class _Fragile(_Own):
+  """An environment of which one copy breaks at step 600."""
+  closed = []
+  seeds = []
+
+  def reset(self, *, seed=None, options=None):
+    self.steps = 0
+    self.seeds.append(seed)
+    return super().reset(seed=seed)
+
+  def step(self, action):
+    self.steps += 1
+    if self.index == '1' and self.steps == 600:
+      raise BrokenPipeError('the simulator is gone')
+    return super().step(action)
+
+  def close(self):
+    self.closed.append(self.index)
+    raise RuntimeError('it is gone')
+
+
+def test_broken_simulator_is_closed_and_made_anew_in_its_place(make):
+  _Fragile.closed, _Fragile.seeds = [], []
+  env = make(_Fragile, seed=7)
+  env.reset()
+  _stepped(env, 599)
+  row = env.step(np.zeros(2, np.int32))
+  assert row.step_type.tolist() == [MID, FIRST] and row.discount[1] == 1
+  assert _Fragile.closed == ['1'] and env._envs[1].unwrapped.index == '1'
+  assert _Fragile.seeds[:2] == [7, 8]
+  assert len(set(_Fragile.seeds)) == 3 and None not in _Fragile.seeds
+  env.close()  # All of them, though each close() fails.
+  assert _Fragile.closed == ['1', '0', '1']

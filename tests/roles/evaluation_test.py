@@ -32,7 +32,8 @@ class _Environment:
     self._episodes = np.zeros(num_envs, int)
 
   def reset(self):
-    return self._timestep(np.ones(self.num_envs, bool), 0.)
+    return self._timestep(np.ones(self.num_envs, bool), 0.)._replace(
+        discount=np.ones(self.num_envs, np.float32))
 
   def step(self, actions):
     self.actions.append(actions.tolist())
@@ -46,7 +47,7 @@ class _Environment:
     return dm_env.TimeStep(
         np.where(is_first, FIRST, MID).astype(np.uint8),
         np.broadcast_to(np.float32(rewards), self.num_envs),
-        np.ones(self.num_envs, np.float32),
+        1 - np.float32(is_first),
         np.zeros((self.num_envs, 1), np.float32))
 
 
@@ -115,6 +116,20 @@ def test_it_stops_with_the_last_episode_and_carries_memory_to_it():
   evaluation.evaluate(_CountingAgent(), environment, 6, seed=0)
   # Two episodes of three steps; no step in vain.
   assert environment.actions == [[t] * 3 for t in range(6)]
+
+
+def test_game_that_is_lost_with_its_simulator_is_played_again():
+
+  class Failing(_Environment):
+    def step(self, actions):
+      timestep = super().step(actions)
+      if len(self.actions) == 3:  # Environment 2's first game ends there.
+        timestep.discount[2] = 1
+      return timestep
+
+  result = evaluation.evaluate(_CountingAgent(), Failing(3), 3, seed=0)
+  assert sorted(zip(result.returns, result.frames)) == [
+      (0, 4), (10, 8), (21, 12)]
 
 
 class _TellingEnvironment(_Environment):
@@ -190,7 +205,7 @@ def test_game_without_end_is_cut_off_and_is_the_last_of_its_copy(ends_late):
   result = _endless(10, 24, ends_late=ends_late)
   # Games of 8 frames: two of the first copy, five of the second, and one of 24.
   assert sorted(zip(result.frames, result.returns)) == [(8, 2)] * 7 + [(24, 6)]
-  assert result.num_cut == 1 and result.is_complete
+  assert result.num_cut == 1 and result.interruption is None
   # What the level reports is of the games that ended.
   assert sorted(result.metrics['number']) == [0.] * 2 + [1.] * 5
   assert result.summary()['episodes_cut'] == 1
@@ -218,7 +233,7 @@ def test_ctrl_c_leaves_the_games_that_are_over():
   environment = _Environment(2)
   result = evaluation.evaluate(
       _CountingAgent(), environment, 20, seed=0, on_progress=interrupt)
-  assert not result.is_complete and result.returns == [0., 1., 10.]
+  assert result.interruption is not None and result.returns == [0., 1., 10.]
 
 
 def test_progress_is_reported_less_and_less_often():

@@ -130,13 +130,16 @@ def test_environments_are_those_of_evaluation_and_other_each_time(
   made = []
   make_environment = experiment.make_environment
 
-  def note(config, num_envs, seed, training):
+  def note(config, num_envs, seed, training, first_slot):
+    # No number of an actor's or worker's.
+    assert first_slot >= max(config.asynchronous.num_workers, 2 * 3)
     made.append((config.environment.level, num_envs, seed, training))
     return make_environment(config, num_envs, seed, training)
 
   config = dataclasses.replace(
       _CONFIG, environment=config_lib.EnvironmentConfig(
-          level='tmaze/1,tmaze/2'))
+          level='tmaze/1,tmaze/2'),
+      actor=config_lib.ActorConfig(num_actors=2, num_envs=3))
   learner = serve(config)
   learner.publish(1)
   monkeypatch.setattr(experiment, 'make_environment', note)

@@ -182,10 +182,11 @@ def test_workers_of_value_methods_explore_as_the_config_says(
 
 
 def test_workers_and_processes_play_different_games(monkeypatch):
-  seeds = []
+  seeds, numbers = [], []
 
-  def note(config, num_envs, seed, training):
+  def note(config, num_envs, seed, training, first_slot):
     seeds.append(seed)
+    numbers.append(first_slot)
     return catch.CatchEnvironment(num_envs, seed)
 
   monkeypatch.setattr(experiment, 'make_environment', note)
@@ -195,6 +196,7 @@ def test_workers_and_processes_play_different_games(monkeypatch):
     a3c_workers.make_workers(
         config, lambda agent, target_agent: None, task, 2, seed)
   assert len(seeds) == 3 + 2 + 2 == len(set(seeds))
+  assert numbers == [0, 2, 4, 1, 3, 1, 3]
 
 
 def test_learning_rate_falls_to_zero_and_no_further(rows):

@@ -43,6 +43,32 @@ def test_program_that_is_not_needed_is_given_up_and_nothing_else(make):
     needed.note_death(302.)
 
 
+def test_program_that_fails_twice_before_its_first_words_ends_the_run(make):
+  words = 'error: environment 0 failed: env.py, line 3'
+  policy = restarts.Restarts(
+      make('a', 1, words), 5, 100., first_words='its first')
+  assert policy.note_death(0.) == 1.
+  with pytest.raises(program_lib.RunFailed, match=(
+      'a ended with exit code 1, twice before it has done anything: '
+      'environment 0 failed: env.py, line 3; see .*a.log')):
+    policy.note_death(2.)
+
+
+@pytest.mark.parametrize('code, words', [
+    (1, 'sent its first unrolls'), (-9, ''), (None, '')])
+def test_program_that_has_worked_or_was_killed_has_all_its_restarts(
+    make, code, words):
+  policy = restarts.Restarts(
+      make('a', code, words), 5, 100., first_words='its first')
+  assert [policy.note_death(now) for now in (0., 2., 5.)] == [1., 4., 9.]
+
+
+def test_restart_says_why(make, caplog):
+  restarts.Restarts(make('a', 1, 'error: no map'), 5, 100.).note_death(0.)
+  assert caplog.messages[0].startswith(
+      'a ended with exit code 1; restart 1 of 5 in 1 s; no map; see ')
+
+
 def test_of_several_the_first_to_be_lost_or_killed_is_the_culprit(make, caplog):
   joint = restarts.JointRestarts(2, 100.)
   ended, killed, lost = make('c', 1), make('b', -9), make('a', None)

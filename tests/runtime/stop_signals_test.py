@@ -7,6 +7,7 @@ import threading
 import pytest
 
 from impala_tf.runtime import stop_signals
+from tests.fixtures import programs
 
 
 @pytest.fixture(name='clock')
@@ -82,3 +83,59 @@ def test_other_thread_than_the_main_one_notes_none():
   thread.start()
   thread.join()
   assert noted == [None] and signal.getsignal(signal.SIGINT) is handler
+
+
+def _interrupted(ending, code, signum):
+  """Runs code until it is ready and gets a signal; returns the process."""
+  with programs.running('-c', f'''
+import time
+from impala_tf.cli import program
+from impala_tf.runtime import stop_signals
+from tests.fixtures import programs
+def play():
+  with stop_signals.interrupting(lambda: print("late", flush=True)):
+{code}
+raise SystemExit(program.run(play))
+''') as process:
+    assert process.stdout.readline() == 'ready\n'
+    process.send_signal(signum)
+    output, errors = process.communicate(timeout=programs.DEADLINE_SECS)
+    assert (output, errors) == (ending, '')
+    return process.returncode
+
+
+@pytest.mark.parametrize('signum', stop_signals.STOP_SIGNALS)
+def test_signal_interrupts_so_that_endings_are_played(signum):
+  assert _interrupted('closed\n', '''
+    try:
+      print('ready', flush=True)
+      time.sleep(1000)
+    finally:
+      print('closed', flush=True)''', signum) == 128 + signum
+
+
+def test_error_that_a_library_makes_of_the_interrupt_is_an_interrupt():
+  assert _interrupted('', '''
+    try:
+      print('ready', flush=True)
+      time.sleep(1000)
+    except KeyboardInterrupt:
+      raise SystemError('returned a result with an exception set')''',
+                      signal.SIGTERM) == 128 + signal.SIGTERM
+
+
+@pytest.mark.slow
+def test_closing_that_hangs_or_ignores_the_signal_has_a_deadline():
+  assert _interrupted('late\n', '''
+    try:
+      print('ready', flush=True)
+      time.sleep(1000)
+    except KeyboardInterrupt:  # As some simulators have it.
+      time.sleep(1000)''', signal.SIGTERM) == 128 + signal.SIGTERM
+
+
+def test_handlers_are_put_back_after_an_end_without_signals():
+  before = signal.getsignal(signal.SIGTERM)
+  with stop_signals.interrupting(lambda: None):
+    assert signal.getsignal(signal.SIGTERM) is not before
+  assert signal.getsignal(signal.SIGTERM) is before

@@ -44,7 +44,7 @@ with open(home / ('_'.join([role] + numbers[:1]) + '.starts'), 'a') as file:
 print('hello from', role, *numbers, flush=True)
 """
 _STAY = 'time.sleep(1000)'
-_DIE = 'print("my last words"); sys.exit(7)'
+_DIE = 'print("sent its first unrolls, my last words"); sys.exit(7)'
 _WAIT_FOR_END = """
 while not (home / 'end').exists():
   time.sleep(0.01)
@@ -146,6 +146,45 @@ def test_learner_that_ends_well_ends_all_and_each_has_its_log(supervise):
   assert run.log('actor_1') == 'hello from actor 1 0\n'
 
 
+_SIMULATOR = """
+import subprocess
+simulator = subprocess.Popen(
+    [sys.executable, '-c', 'import time; time.sleep(1000)', str(home)],
+    start_new_session=True)
+"""
+_CLOSE_ON_SIGTERM = _SIMULATOR + """
+def close(*unused):
+  simulator.kill()
+  (home / 'closed').touch()
+  sys.exit(143)
+signal.signal(signal.SIGTERM, close)
+(home / 'actor.ready').touch()
+time.sleep(1000)
+"""
+
+
+def test_actors_close_their_environments_when_the_learner_has_ended(
+    supervise, tmp_path):
+  run = supervise(_WAIT_FOR_END, _CLOSE_ON_SIGTERM)
+  run.wait_for_file('actor.ready')
+  run.end_learner(0)
+  assert run.wait_for_end() == (0, '')  # No simulator either.
+  assert (tmp_path / 'closed').exists()
+
+
+def test_simulators_of_killed_actors_end_with_them(supervise):
+  run = supervise(_WAIT_FOR_END, _SIMULATOR + _STAY)
+  actor = run.wait_for_start('actor_0')
+  simulator, = programs.wait_until(
+      lambda: set(run.children()) - {actor, run.wait_for_start('learner')},
+      'the simulator')
+  programs.kill(actor)
+  programs.wait_until(lambda: not programs.is_alive(simulator), 'its end')
+  run.wait_for_start('actor_0', number=2)
+  run.end_learner(7)
+  assert run.wait_for_end()[0] == 11
+
+
 @pytest.mark.parametrize('is_killed, words', [
     (False, 'ended with exit code 7'), (True, 'was killed by SIGKILL')])
 def test_dead_learner_ends_all_with_its_last_words(supervise, is_killed, words):
@@ -210,7 +249,7 @@ def test_evaluator_is_started_again_but_training_goes_on_without_it(
     (signal.SIGINT, ['learner']), (signal.SIGTERM, ['learner', 'learner_1'])])
 def test_signal_lets_every_learner_save_and_ends_all(
     supervise, tmp_path, signum, names):
-  run = supervise(_SAVE_ON_SIGTERM, _IGNORE_SIGTERM, num_learners=len(names))
+  run = supervise(_SAVE_ON_SIGTERM, _STAY, num_learners=len(names))
   for name in names:
     run.wait_for_file(f'{name}.ready')
   run.wait_for_start('actor_0')

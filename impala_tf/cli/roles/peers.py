@@ -1,9 +1,11 @@
 """Roles that connect to a learner, as programs: actor and evaluator."""
 
 import argparse
+import contextlib
 import os
 import secrets
-from typing import Any, Mapping, Optional
+import signal
+from typing import Any, Iterator, Mapping, Optional
 
 from impala_tf import config as config_lib
 from impala_tf.algorithms import table as algorithms
@@ -14,6 +16,7 @@ from impala_tf.runs import gin_config
 from impala_tf.runs import run_directory
 from impala_tf.runtime import child as child_lib
 from impala_tf.runtime import control as control_lib
+from impala_tf.runtime import leftovers
 from impala_tf.runtime import plurals
 from impala_tf.runtime import stop_signals
 from impala_tf.runtime import waiting as waiting_lib
@@ -73,13 +76,15 @@ class _LearnerConnection:
           '--config and --run_dir to take what it has')
 
 
-def _begin(supervised: bool) -> None:
-  """Has signals end a role at once, since it has nothing to save."""
-  if supervised:  # On the learner's machine.
-    child_lib.stop_with_parent(lambda: os._exit(0))
-    child_lib.yield_to_others()
-  else:
-    stop_signals.handle(lambda signum, unused_frame: os._exit(128 + signum))
+@contextlib.contextmanager
+def _playing(supervised: bool) -> Iterator[None]:
+  """Has signals, and the supervisor's end, close environments and end."""
+  with leftovers.killed_at_end(), stop_signals.interrupting(
+      at_deadline=leftovers.kill_own):
+    if supervised:  # On the learner's machine.
+      child_lib.stop_with_parent(lambda: os.kill(os.getpid(), signal.SIGTERM))
+      child_lib.yield_to_others()
+    yield
 
 
 class _ActorProcess:
@@ -87,9 +92,9 @@ class _ActorProcess:
 
   def __init__(self, args: argparse.Namespace, learner: _LearnerConnection,
                config: config_lib.Config, profile: Any = None):
-    self._first = 'sent its first unrolls'
+    self._first = f'sent {child_lib.FIRST} unrolls'
     if algorithms.architecture(config) == algorithms.SHARED_PARAMETERS:
-      self._first = 'learned from its first segment'
+      self._first = f'learned from {child_lib.FIRST} segment'
     self._args = args
     self._learner = learner
     self._profile = profile
@@ -117,10 +122,14 @@ class _ActorProcess:
 
 
 def run_actor(args: argparse.Namespace) -> None:
-  """Plays until a signal comes, or the learner goes (ConnectionError)."""
-  _begin(args.supervised)
+  """Plays until KeyboardInterrupt, or the learner goes (ConnectionError)."""
+  with _playing(args.supervised):
+    _run_actor(args)
+
+
+def _run_actor(args: argparse.Namespace) -> None:
   learner = _LearnerConnection(args)
-  # If the config is known, environments are made while the learner starts.
+  # If the config is known, TensorFlow is imported while the learner starts.
   path = _config_path(args)
   if path is not None and files.exists(path):
     config = gin_config.load(path, args.gin_binding)
@@ -140,8 +149,12 @@ def run_actor(args: argparse.Namespace) -> None:
 
 
 def run_evaluator(args: argparse.Namespace) -> None:
-  """Plays until a signal comes, or the learner goes (ConnectionError)."""
-  _begin(args.supervised)
+  """Plays until KeyboardInterrupt, or the learner goes (ConnectionError)."""
+  with _playing(args.supervised):
+    _run_evaluator(args)
+
+
+def _run_evaluator(args: argparse.Namespace) -> None:
   output = args.output or os.path.join(args.run_dir, run_directory.EVALUATION)
   run_directory.reach(output)
   learner = _LearnerConnection(args)

@@ -21,6 +21,7 @@ from impala_tf.runs import sharing
 from impala_tf.runtime import child as child_lib
 from impala_tf.runtime import command_names
 from impala_tf.runtime import control as control_lib
+from impala_tf.runtime import leftovers
 from impala_tf.runtime import sizing
 from impala_tf.runtime import user_modules
 from impala_tf.runtime import waiting as waiting_lib
@@ -172,7 +173,7 @@ def _check_num_actors(config: config_lib.Config) -> None:
 
 def run_learner(args: argparse.Namespace) -> int:
   """Runs the learner to its end; returns the exit code."""
-  if args.supervised:
+  if args.supervised:  # The supervisor kills what is left.
     config = gin_config.load(gin_config.config_path(args.run_dir))
     signum = _learn(args, config, args.run_dir)
     return 128 + signum if signum else 0
@@ -185,6 +186,7 @@ def run_learner(args: argparse.Namespace) -> int:
   run_dir = args.run_dir or run_directory.fresh_path(config.environment.level)
   is_chief = not addresses or args.task == 0
   with contextlib.ExitStack() as stack:
+    stack.enter_context(leftovers.killed_at_end())
     resuming = is_chief and stack.enter_context(
         run_directory.claim(run_dir, config, args.allow_changes))
     beginning.show_beginning(config, run_dir, resuming)

@@ -1,0 +1,65 @@
+"""Processes that a program leaves behind, such as simulators, and their end.
+
+A program that plays can die before it closes its environments, and what they
+have started may be in sessions of their own. All of that inherits environment
+variables, in one of which programs leave marks. Standard library only.
+"""
+
+import contextlib
+import os
+import pathlib
+import signal
+import time
+from typing import Iterator
+import uuid
+
+VARIABLE = 'IMPALA_TF_STARTED_BY'  # Marks, with spaces between them.
+
+_MAX_TRIES = 100
+_POLL_SECS = 0.01
+# Removes shared memory whose owners have died, and then ends by itself.
+_CLEANER = b'multiprocessing.resource_tracker'
+
+
+def make_mark() -> str:
+  """Makes a mark that no other program has."""
+  return uuid.uuid4().hex
+
+
+def kill(mark: str) -> None:
+  """Kills all processes that have inherited a mark, except this one."""
+  for _ in range(_MAX_TRIES):  # Meanwhile they may start others.
+    found = [pid for pid in map(int, filter(str.isdecimal, os.listdir('/proc')))
+             if pid != os.getpid() and _has(pid, mark)]
+    if not found:
+      return
+    for pid in found:
+      with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+    time.sleep(_POLL_SECS)
+
+
+def _has(pid: int, mark: str) -> bool:
+  process = pathlib.Path('/proc', str(pid))
+  try:  # A mark is 32 random digits: no other variable has it by chance.
+    return (mark.encode() in (process / 'environ').read_bytes() and
+            _CLEANER not in (process / 'cmdline').read_bytes())
+  except OSError:  # It has ended, or is another user's.
+    return False
+
+
+@contextlib.contextmanager
+def killed_at_end() -> Iterator[None]:
+  """Marks what this process starts, and kills what is left of it at the end."""
+  mark, others = make_mark(), os.environ.get(VARIABLE, '')
+  os.environ[VARIABLE] = f'{others} {mark}'
+  try:
+    yield
+  finally:
+    kill(mark)
+    os.environ[VARIABLE] = others
+
+
+def kill_own() -> None:
+  """Kills what is left of this process at once, within `killed_at_end`."""
+  kill(os.environ[VARIABLE].split()[-1])
