@@ -251,7 +251,7 @@ def test_replay_in_a_directory_like_a_pattern_leaves_its_neighbour_alone(
   for name in 'try1', 'try[1]':
     _, server, writer, client = _serve_replay(10, str(tmp_path / name))
     for number in range(2):  # Only the last one stays.
-      writer.write(unrolls.numbered(number))
+      writer.write(unrolls.packed(unrolls.numbered(number)))
       writer.flush()
       client.checkpoint()
     server.stop()

@@ -113,7 +113,8 @@ def test_progress_is_shown_though_nobody_waits_for_it(monkeypatch, url):
   write(f'{url}/evaluation', {'episode_return': 0.5})
   write(url, {'frames': 2})
   programs.wait_until(
-      lambda: shows({'frames': 2, 'evaluated_return': 0.5}), 'the row')
+      lambda: shows({'frames': 2, 'evaluated_return': 0.5,
+                     'evaluated_cut': None}), 'the row')
 
 
 # Whole runs.
