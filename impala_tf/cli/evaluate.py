@@ -65,25 +65,22 @@ def _parse_args() -> argparse.Namespace:
 
 
 @program.returning_exit_code
+@leftovers.killed_at_end()
+@stop_signals.interrupting(at_deadline=leftovers.kill_own)
 def main() -> None:
   """Plays games as the flags say; prints a report."""
   args = _parse_args()
-  with leftovers.killed_at_end(), stop_signals.interrupting(
-      at_deadline=leftovers.kill_own):
-    _evaluate(args)
-
-
-def _evaluate(args: argparse.Namespace) -> None:
   run_directory.reach(args.run_dir)
   config_path = scores.check(
       args.run_dir, args.episodes, args.seed, args.num_envs)
   which = program.parse_checkpoint(args.checkpoint)
   user_modules.load(args.modules)
   config = gin_config.load(config_path, args.gin_binding)
-  suite, levels = _suite_and_levels(args, config.environment.level)
+  trained_on = config.environment.level
+  suite, levels = _suite_and_levels(args, trained_on)
   output = _output(args, suite)
   if suite:
-    _check_suite(args.run_dir, config.environment.level, suite)
+    _check_suite(args.run_dir, trained_on, suite)
   from impala_tf.agents import saved  # Imports TensorFlow, which takes seconds.
   loaded = saved.load_agent(args.run_dir, which)
   games = scores.Games(args.episodes, args.seed, args.deterministic, args.video,

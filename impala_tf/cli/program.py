@@ -29,12 +29,11 @@ def run(action: Callable[[], Optional[int]]) -> int:
   except config_lib.UserError as error:
     _complain(error)
     return child.BAD_INPUT
-  except environment.SimulatorError as error:
-    if error.__cause__ is not None:  # The user's code has the mistake.
+  except (program_lib.RunFailed, environment.SimulatorError, ConnectionError,
+          files.RemoteError) as error:
+    # The user's code has the mistake.
+    if isinstance(error, environment.SimulatorError) and error.__cause__:
       traceback.print_exception(error.__cause__)
-    _complain(error)
-    return 1
-  except (program_lib.RunFailed, ConnectionError, files.RemoteError) as error:
     _complain(error)
     return 1
   except KeyboardInterrupt as error:  # Nothing is to be saved.

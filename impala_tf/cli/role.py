@@ -13,6 +13,7 @@ themselves: a signal has them close their environments and end.
 """
 
 import argparse
+import contextlib
 import os
 import sys
 import time
@@ -40,7 +41,9 @@ def _run(args: argparse.Namespace) -> int:
   try:
     role_flags.check(args)
     user_modules.load(args.modules)
-    return _ROLES[args.role](args) or 0
+    with peers.playing(args.supervised) if args.role in _PEERS else (
+        contextlib.nullcontext()):
+      return _ROLES[args.role](args) or 0
   except waiting.PeerLost:  # Not as below: nothing can be waited for.
     raise
   except waiting.PeerMissing as error:
@@ -75,7 +78,9 @@ def _choose_gpus(args: argparse.Namespace) -> None:
   hosts = [address.rpartition(':')[0] for address in
            (args.learners or args.address).split(',')]
   own = hosts[min(args.task, len(hosts) - 1)]
-  gpus.take(hosts[:args.task].count(own), hosts.count(own))
+  # Ray, which has other addresses, has given each learner GPUs of its own.
+  if not args.supervised or own == 'localhost':
+    gpus.take(hosts[:args.task].count(own), hosts.count(own))
 
 
 @program.returning_exit_code

@@ -24,7 +24,7 @@ from impala_tf.runs import run_directory
 from impala_tf.runs import time_budget
 from impala_tf.runs import tracking
 from impala_tf.runtime import leftovers
-from impala_tf.runtime import native_output
+from impala_tf.runtime import output
 from impala_tf.runtime import sizing
 from impala_tf.runtime import user_modules
 
@@ -73,7 +73,7 @@ def _libraries_in_log(config: config_lib.Config, run_dir: str
   """Keeps what libraries print out of the terminal, as children do."""
   if not config.experiment.in_process:
     return contextlib.nullcontext()
-  return native_output.redirected(
+  return output.libraries_in(
       os.path.join(run_directory.logs_path(run_dir), 'learner.log'))
 
 
@@ -97,19 +97,19 @@ def main() -> int:
       raise config_lib.UserError(
           f'--{flag} needs processes of their own for learner and actors; '
           'leave it out, or set ExperimentConfig.in_process = False')
-  if args.profile and config.learner_plays:
-    raise config_lib.UserError(
-        '--profile tells how unrolls come from actors to the learner, but with '
-        "ActorConfig.synchronisation = 'step' the learner plays by itself; "
-        'leave it out')
   role_flags.check_sharing(args, config)
   beginning.check_names(config)
-  if args.profile and (
-      algorithms.architecture(config) == algorithms.SHARED_PARAMETERS):
+  obstacle = ''
+  if config.learner_plays:
+    obstacle = ("with ActorConfig.synchronisation = 'step' the learner plays "
+                'by itself')
+  elif algorithms.architecture(config) == algorithms.SHARED_PARAMETERS:
+    obstacle = (f'workers of {config.experiment.algorithm!r} learn from them '
+                'themselves')
+  if args.profile and obstacle:
     raise config_lib.UserError(
         '--profile tells how unrolls come from actors to the learner, but '
-        f'workers of {config.experiment.algorithm!r} learn from them '
-        'themselves; leave it out')
+        f'{obstacle}; leave it out')
   sizing.fit(config)  # Refuses more levels than environments.
   chosen = local_run.choose_ports(args.port, config.learner.num_learners)
   run_dir = args.run_dir or run_directory.fresh_path(config.environment.level)

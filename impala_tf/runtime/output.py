@@ -1,4 +1,4 @@
-"""Standard output and error that may fail without ending a program.
+"""Standard output and error: they may fail, and keep libraries' lines out.
 
 What is shown to a person may be lost, as when a pipe's reader, a terminal or
 the room on a disk has gone; the work goes on. Standard library only.
@@ -7,22 +7,22 @@ the room on a disk has gone; the work goes on. Standard library only.
 import contextlib
 import io
 import os
+import pathlib
 import sys
 from typing import Iterator
+
+_STDOUT, _STDERR = 1, 2
 
 
 class _Lossy(io.FileIO):
   """A file that takes everything, and drops what cannot be written."""
-
-  def __init__(self, descriptor: int):
-    super().__init__(descriptor, 'w', closefd=False)
-    self._has_failed = False
+  _has_failed = False
 
   def write(self, data) -> int:
     try:
       written = super().write(data)
     except OSError as error:
-      if not self._has_failed and self.fileno() == 1:
+      if not self._has_failed and self.fileno() == _STDOUT:
         sys.stderr.write('standard output cannot be written '
                          f'({error.strerror}); the program goes on\n')
       self._has_failed = True
@@ -31,12 +31,18 @@ class _Lossy(io.FileIO):
     return len(data) if written is None else written
 
 
+def _stream(descriptor: int, encoding: str, at_once: bool) -> io.TextIOWrapper:
+  return io.TextIOWrapper(
+      io.BufferedWriter(_Lossy(descriptor, 'w', closefd=False)), encoding,
+      'replace', line_buffering=at_once)
+
+
 def _open_closed() -> None:
   """Opens standard files that are closed, as by `>&-`, to no file.
 
   Otherwise the next file would get the number, and what libraries print.
   """
-  while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+  while (descriptor := os.open(os.devnull, os.O_RDWR)) <= _STDERR:
     os.set_inheritable(descriptor, True)
   os.close(descriptor)
 
@@ -50,7 +56,7 @@ def never_failing() -> Iterator[None]:
   """
   _open_closed()
   before = sys.stdout, sys.stderr
-  for descriptor, name in (2, 'stderr'), (1, 'stdout'):
+  for descriptor, name in (_STDERR, 'stderr'), (_STDOUT, 'stdout'):
     stream = getattr(sys, name)
     if stream is not getattr(sys, f'__{name}__'):
       continue
@@ -59,12 +65,32 @@ def never_failing() -> Iterator[None]:
       stream.flush()
       encoding = stream.encoding
       at_once = stream.line_buffering or stream.write_through
-    setattr(sys, name, io.TextIOWrapper(
-        io.BufferedWriter(_Lossy(descriptor)), encoding, 'replace',
-        line_buffering=at_once))
+    setattr(sys, name, _stream(descriptor, encoding, at_once))
   try:
     yield
   finally:
     sys.stdout.flush()
     sys.stderr.flush()
     sys.stdout, sys.stderr = before
+
+
+@contextlib.contextmanager
+def libraries_in(path: str) -> Iterator[None]:
+  """Appends to a file what libraries in C++ print on standard error.
+
+  `sys.stderr` stays where it was. What crashes the process is in the file, too.
+  """
+  pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)
+  before = sys.stderr
+  before.flush()
+  own = os.dup(_STDERR)
+  with open(path, 'ab') as log:
+    os.dup2(log.fileno(), _STDERR)
+  sys.stderr = _stream(own, before.encoding, True)
+  try:
+    yield
+  finally:
+    sys.stderr.flush()
+    sys.stderr = before
+    os.dup2(own, _STDERR)
+    os.close(own)

@@ -11,6 +11,9 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # One request may arrive twice: `timeout` and Slurm signal a program and then
 # its group, a closing terminal sends SIGHUP besides that of its shell.
 _ONE_REQUEST_SECS = 1.
+# More than processes of environments get to close (`env_processes`), and less
+# than a supervisor waits.
+_CLOSE_SECS = 6.5
 
 
 def handle(handler: Callable[[int, Any], None]) -> Dict[int, Any]:
@@ -21,10 +24,6 @@ def handle(handler: Callable[[int, Any], None]) -> Dict[int, Any]:
   return {signum: signal.signal(signum, handler) for signum in STOP_SIGNALS
           if not (signum == signal.SIGHUP and
                   signal.getsignal(signum) == signal.SIG_IGN)}
-
-# More than processes of environments get to close (`env_processes`), and less
-# than a supervisor waits.
-_CLOSE_SECS = 6.5
 
 
 class StopSignals:
@@ -82,13 +81,12 @@ def interrupting(at_deadline: Callable[[], None]) -> Iterator[None]:
   reading, writing = os.pipe()
 
   def watch():
-    number = os.read(reading, 1)
-    while number and number[0] not in STOP_SIGNALS:
-      number = os.read(reading, 1)
-    os.close(reading)
-    if number and not has_ended.wait(_CLOSE_SECS):
-      at_deadline()
-      os._exit(128 + number[0])
+    # Open until the end: Python complains if a signal has no reader.
+    with open(reading, 'rb', buffering=0) as written:
+      for (number,) in iter(lambda: written.read(1), b''):
+        if number in STOP_SIGNALS and not has_ended.wait(_CLOSE_SECS):
+          at_deadline()
+          os._exit(128 + number)
 
   def interrupt(signum, unused_frame):
     handle(lambda *unused: None)  # The closing is not interrupted.

@@ -49,6 +49,18 @@ class _Role:
     return self.process.wait(_DEADLINE_SECS)
 
 
+@pytest.mark.parametrize('host, flags_, visible', [
+    ('localhost', ['--supervised'], '7'), ('10.0.0.1', [], '7'),
+    ('10.0.0.1', ['--supervised'], '5,7')])  # Ray has shared them out.
+def test_learners_share_gpus_that_nobody_has_shared_out(
+    monkeypatch, host, flags_, visible):
+  monkeypatch.setenv('CUDA_VISIBLE_DEVICES', '5,7')
+  role_lib._choose_gpus(flags.make_parser('').parse_args([
+      'learner', '--task=1', f'--address={host}:3',
+      f'--learners={host}:1,{host}:2', *flags_]))
+  assert os.environ['CUDA_VISIBLE_DEVICES'] == visible
+
+
 @pytest.fixture(name='start')
 def _start(tmp_path):
   """Starts a role; its words go to a file of this name."""

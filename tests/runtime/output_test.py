@@ -95,3 +95,39 @@ def test_streams_of_others_stay_and_own_ones_come_back(monkeypatch):
   with output.never_failing():
     assert sys.stdout is theirs
   assert sys.stdout is theirs and sys.stderr is errors
+
+
+_WITH_LIBRARIES = """
+import os, sys
+from impala_tf.runtime import output
+try:
+  with output.libraries_in(sys.argv[1]):
+    os.write(2, b'of a library\\n')
+    print('of Python', file=sys.stderr)
+    raise KeyError('lost')
+except KeyError:
+  pass
+try:
+  os.write(2, b'again\\n')
+  print('also', file=sys.stderr)
+except OSError:
+  os._exit(3)  # As it was before.
+"""
+
+
+def test_python_alone_stays_on_the_terminal(tmp_path):
+  path = tmp_path / 'logs' / 'learner.log'
+  for _ in range(2):
+    with programs.running('-c', _WITH_LIBRARIES, str(path)) as process:
+      output_, errors = process.communicate(timeout=programs.DEADLINE_SECS)
+    assert (output_, errors) == ('', 'of Python\nagain\nalso\n')
+  assert path.read_text() == 2 * 'of a library\n'
+
+
+def test_terminal_may_go_while_lines_of_libraries_are_kept_out(tmp_path):
+  path = tmp_path / 'learner.log'
+  with open('/dev/full', 'wb') as full:
+    with programs.running(
+        '-c', _WITH_LIBRARIES, str(path), stderr=full) as process:
+      assert process.wait(programs.DEADLINE_SECS) == 3
+  assert path.read_text() == 'of a library\n'

@@ -114,6 +114,19 @@ def test_signal_interrupts_so_that_endings_are_played(signum):
       print('closed', flush=True)''', signum) == 128 + signum
 
 
+def test_signals_while_endings_are_played_say_nothing():
+  assert _interrupted('closed\n', '''
+    try:
+      print('ready', flush=True)
+      time.sleep(1000)
+    finally:
+      import signal
+      for signum in stop_signals.STOP_SIGNALS:
+        time.sleep(0.05)  # The watch has read those before.
+        signal.raise_signal(signum)
+      print('closed', flush=True)''', signal.SIGINT) == 128 + signal.SIGINT
+
+
 def test_error_that_a_library_makes_of_the_interrupt_is_an_interrupt():
   assert _interrupted('', '''
     try:

@@ -159,16 +159,14 @@ def check(args: argparse.Namespace) -> None:
     parse_address(args.replay_address, '--replay_address')
     raise config_lib.UserError(
         '--replay_address is for learners and actors; leave it out')
+  _check_replay(args)
   if args.role != 'learner':  # Which has a config to check them by.
     check_sharing(args)
-  _check_replay(args)
-  if args.role != 'learner' and (args.allow_changes or args.init_from):
-    raise config_lib.UserError(
-        '--allow_changes and --init_from are for learners; leave them out')
-  if args.core is not None and args.role != 'actor':
-    raise config_lib.UserError('--core is for actors; leave it out')
-  if args.core is not None and not args.supervised:
-    # By hand it starts over as the same process, and would count one core.
+    if args.allow_changes or args.init_from:
+      raise config_lib.UserError(
+          '--allow_changes and --init_from are for learners; leave them out')
+  # By hand it starts over as the same process, and would count one core.
+  if args.core is not None and not (args.role == 'actor' and args.supervised):
     raise config_lib.UserError(
         '--core is for actors that train.sh starts; leave it out')
   command_line.check_at_least(args, 'task', 0)

@@ -77,7 +77,7 @@ class _LearnerConnection:
 
 
 @contextlib.contextmanager
-def _playing(supervised: bool) -> Iterator[None]:
+def playing(supervised: bool) -> Iterator[None]:
   """Has signals, and the supervisor's end, close environments and end."""
   with leftovers.killed_at_end(), stop_signals.interrupting(
       at_deadline=leftovers.kill_own):
@@ -123,11 +123,6 @@ class _ActorProcess:
 
 def run_actor(args: argparse.Namespace) -> None:
   """Plays until KeyboardInterrupt, or the learner goes (ConnectionError)."""
-  with _playing(args.supervised):
-    _run_actor(args)
-
-
-def _run_actor(args: argparse.Namespace) -> None:
   learner = _LearnerConnection(args)
   # If the config is known, TensorFlow is imported while the learner starts.
   path = _config_path(args)
@@ -150,11 +145,6 @@ def _run_actor(args: argparse.Namespace) -> None:
 
 def run_evaluator(args: argparse.Namespace) -> None:
   """Plays until KeyboardInterrupt, or the learner goes (ConnectionError)."""
-  with _playing(args.supervised):
-    _run_evaluator(args)
-
-
-def _run_evaluator(args: argparse.Namespace) -> None:
   output = args.output or os.path.join(args.run_dir, run_directory.EVALUATION)
   run_directory.reach(output)
   learner = _LearnerConnection(args)
