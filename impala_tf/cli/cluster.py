@@ -91,7 +91,8 @@ def _train(args: argparse.Namespace, config: config_lib.Config,
     plan = cluster_plan.Plan(args, config, nodes)
     with run_directory.claim(
         run_dir, plan.config, args.allow_changes) as resuming:
-      plan.show(nodes, run_dir, resuming)
+      beginning.show_title(plan.config, run_dir, resuming)
+      plan.show(nodes)
       beginning.warm_start(run_dir, args.init_from, resuming)
       beginning.show_network(open_ports, why_public)
       beginning.show_logs(run_dir)

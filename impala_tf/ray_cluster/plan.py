@@ -11,7 +11,6 @@ from impala_tf.runtime import command_names
 from impala_tf.runtime import plurals
 from impala_tf.runtime import sizing
 from impala_tf.storage import files
-from impala_tf.suites import levels
 
 _Nodes = Sequence[ray_connection.Resources]
 
@@ -65,7 +64,7 @@ class Plan:
     room = ray_connection.num_places(left, self.needs.actor)
     number = (args.num_actors or config.actor.num_actors
               or _number_before(args.run_dir)
-              or _number_within(config, room))
+              or sizing.num_actors(config, room))
     if number > room:
       raise config_lib.UserError(
           f'the cluster has room for {plurals.counted(room, "actor")} of '
@@ -90,11 +89,9 @@ class Plan:
     return max(options, key=lambda option: (
         ray_connection.num_places(option, self.needs.actor)))
 
-  def show(self, nodes: _Nodes, run_dir: str, resuming: bool) -> None:
-    """Prints the level, the cluster and the number of programs."""
-    level = levels.short_name(self.config.environment.level)
-    print(f'{"Resuming" if resuming else "Training"} {level} in {run_dir}\n'
-          f'  on {ray_connection.describe(nodes)} of Ray')
+  def show(self, nodes: _Nodes) -> None:
+    """Prints the cluster and the number of programs."""
+    print(f'  on {ray_connection.describe(nodes)} of Ray')
     for noun, number, needs in (
         ('learner', self.config.learner.num_learners, self.needs.learner),
         ('actor', sizing.fitted(self.config.actor.num_actors),
@@ -102,14 +99,6 @@ class Plan:
         ('evaluator', 1, self.needs.evaluator)):
       if needs is not None:
         print(f'  {plurals.counted(number, noun)} with {needs} each')
-
-
-def _number_within(config: config_lib.Config, room: int) -> int:
-  """Returns the number of actors that can use this much room."""
-  if config.actor.synchronisation != 'none':
-    return sizing.num_synchronous_actors(config, room)
-  num_learners = config.learner.num_learners
-  return max(1, room // num_learners) * num_learners
 
 
 def _number_before(run_dir: Optional[str]) -> Optional[int]:

@@ -96,16 +96,6 @@ class RayLearners(supervisor.Learners):
             for task, address in enumerate(addresses)]
 
 
-class _RayPeer(supervisor.Peer):
-  """An actor or evaluator on some node."""
-
-  program: ray_program.RayProgram
-
-  def _start(self) -> None:
-    super()._start()
-    _log.info('%s started on %s', self.program.name, self.program.place_name)
-
-
 class ClusterRun(supervisor.Supervisor):
   """Learners, mostly one, their actors, and perhaps an evaluator."""
 
@@ -131,22 +121,29 @@ class ClusterRun(supervisor.Supervisor):
     self._sharing_flags = sharing_flags
     self._num_updates = run_directory.newest_checkpoint(run_dir) or 0
 
-    def make_peer(name, command, needs, needed, is_needed=True, first_words=''):
-      program = ray_program.RayProgram(name, log_dir, needs, needed=needed)
-      return _RayPeer(program, command, restarts.Restarts(
+    def make_peer(program, make_command, is_needed=True, first_words=''):
+
+      def command(attempt):
+        _log.info('%s started on %s', program.name, program.place_name)
+        return make_command(attempt)
+
+      return supervisor.Peer(program, command, restarts.Restarts(
           program, config.actor.max_restarts,
           config.actor.restart_window_secs, is_needed, first_words))
 
     # Without a run directory, which actors' nodes need not see.
     self._actors = [
-        make_peer(f'actor_{task}', functools.partial(self._actor_command, task),
-                  needs.actor, user_modules.paths(), first_words=child.FIRST)
+        ray_program.RayProgram(f'actor_{task}', log_dir, needs.actor,
+                               needed=user_modules.paths())
         for task in range(sizing.fitted(config.actor.num_actors))]
-    peers = list(self._actors)
+    peers = [make_peer(program, functools.partial(self._actor_command, task),
+                       first_words=child.FIRST)
+             for task, program in enumerate(self._actors)]
     if needs.evaluator is not None:
       peers.append(make_peer(
-          'evaluator', self._evaluator_command, needs.evaluator,
-          needed_paths(run_dir), is_needed=False))
+          ray_program.RayProgram('evaluator', log_dir, needs.evaluator,
+                                 needed=needed_paths(run_dir)),
+          self._evaluator_command, is_needed=False))
     super().__init__(
         RayLearners(config, run_dir, log_dir, port, needs.learner, wait_secs,
                     sharing_flags),
@@ -160,9 +157,9 @@ class ClusterRun(supervisor.Supervisor):
         *self._sharing_flags, num_updates=self._num_updates)
 
   def _evaluator_command(self, attempt: int) -> Sequence[str]:
-    return role_commands.evaluator(
-        self._learners.addresses[0], attempt, self._wait_flag,
-        f'--run_dir={self._run_dir}')
+    return role_commands.command(
+        'evaluator', self._learners.addresses[0], f'--seed={attempt}',
+        self._wait_flag, f'--run_dir={self._run_dir}')
 
   def _tend(self) -> None:
     super()._tend()
@@ -182,8 +179,8 @@ class ClusterRun(supervisor.Supervisor):
         f'{program.name} on {program.place_name} at {address}'
         for program, address in zip(learners.programs, learners.addresses))
     places = collections.Counter(
-        actor.program.place_name for actor in self._actors
-        if actor.program.state is program_lib.State.RUNNING)
+        program.place_name for program in self._actors
+        if program.state is program_lib.State.RUNNING)
     actors_by_place = ', '.join(f'{number} on {place}'
                                 for place, number in sorted(places.items()))
     num_restarts = sum(max(starts - 1, 0) for starts in (

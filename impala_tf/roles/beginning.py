@@ -55,11 +55,17 @@ def import_architecture(config: config_lib.Config) -> Any:
       f'impala_tf.roles.{algorithms.architecture(config)}')
 
 
+def show_title(config: config_lib.Config, run_dir: str,
+               resuming: bool) -> None:
+  """Prints what is trained where."""
+  print(f'{"Resuming" if resuming else "Training"} '
+        f'{levels.short_name(config.environment.level)} in {run_dir}')
+
+
 def show_beginning(config: config_lib.Config, run_dir: str,
                    resuming: bool) -> None:
   """Prints what is trained where, and which settings the machine decided."""
-  print(f'{"Resuming" if resuming else "Training"} '
-        f'{levels.short_name(config.environment.level)} in {run_dir}')
+  show_title(config, run_dir, resuming)
   is_shared = (
       algorithms.architecture(config) == algorithms.SHARED_PARAMETERS)
   for choice in (*(sizing.explain_workers(config) if is_shared else

@@ -101,7 +101,8 @@ def supervisor(config: config_lib.Config, run_dir: str, chosen: Ports,
         num_updates=num_updates)
 
   def evaluator(attempt):
-    return role_commands.evaluator(addresses[0], attempt, run_dir_flag)
+    return role_commands.command(
+        'evaluator', addresses[0], f'--seed={attempt}', run_dir_flag)
 
   with cores.claim(fitted) as core_of:
     yield local.make_supervisor(

@@ -78,7 +78,7 @@ def plan(groups: Sequence[plan_lib.Group], to_do: Sequence[plan_lib.Run],
     if gin_config.load(task_path, first.gin_bindings()).replay.survives_resume:
       flags.append(f'--run_dir={os.path.abspath(directory.replay_dir(group))}')
     shared.append(SharedReplay(
-        group.name, role_commands.replay(address, *flags),
+        group.name, role_commands.command('replay', address, *flags),
         {name: [f'--replay_address={address}', f'--agent={agent}']
          for name, agent in agents.items() if name in names}))
   return shared

@@ -11,6 +11,7 @@ import subprocess
 from typing import List, NamedTuple, Optional, Sequence, Tuple
 
 from impala_tf import config as config_lib
+from impala_tf.runtime import plurals
 
 _VISIBLE = 'CUDA_VISIBLE_DEVICES'
 _QUERY = ('nvidia-smi', '--format=csv,noheader',
@@ -21,20 +22,13 @@ _QUERY_SECS = 20.
 _MIN_DRIVER = (525, 60, 13)
 # Hopper is 9.0. TensorFlow 2.15 has no code for later ones.
 _CAPABILITIES = (5, 0), (9, 0)
-_REMEDY = 'learning on the CPU; docs/gpu.md says more'
 
 
 class Gpu(NamedTuple):
-  """A GPU of this machine.
-
-  Attributes:
-    name: as NVIDIA calls it.
-    driver: version of the driver.
-    capability: what CUDA calls the compute capability.
-  """
+  """A GPU of this machine, as NVIDIA's driver describes it."""
   name: str
-  driver: str
-  capability: str
+  driver: str  # Its version.
+  capability: str  # What CUDA calls the compute capability.
 
 
 def hide() -> None:
@@ -48,19 +42,19 @@ def take(index: int, number: int) -> None:
   `index` is the learner's place among the `number` on the machine. Raises
   ConfigError if there are GPUs, but fewer than learners.
   """
-  if number == 1 or os.environ.get(_VISIBLE) == '':
+  if number == 1:
     return
-  visible = os.environ.get(_VISIBLE, '').split(',')
-  if visible == ['']:
-    visible = [str(i) for i in range(len(found()))]
-  if not visible:
-    return
-  if len(visible) < number:
+  if _VISIBLE in os.environ:
+    names = list(filter(None, os.environ[_VISIBLE].split(',')))
+  else:
+    names = [str(i) for i in range(len(found()))]
+  if 0 < len(names) < number:
     raise config_lib.ConfigError(
         f'LearnerConfig.num_learners: {number} learners on a machine with '
-        f'{len(visible)} GPU{"s" * (len(visible) > 1)}, of which each needs '
-        f'one; have fewer, or learn on the CPU with {_VISIBLE}=')
-  os.environ[_VISIBLE] = visible[index]
+        f'{plurals.counted(len(names), "GPU")}, of which each needs one; have '
+        f'fewer, or learn on the CPU with {_VISIBLE}=')
+  if names:
+    os.environ[_VISIBLE] = names[index]
 
 
 def found() -> List[Gpu]:
@@ -84,9 +78,9 @@ def explain() -> Optional[str]:
     return f'{_VISIBLE} is empty: learning on the CPU'
   obstacle = _obstacle(gpus)
   if obstacle is not None:
-    return f'{obstacle}: {_REMEDY}'
+    return f'{obstacle}: learning on the CPU; docs/gpu.md says more'
   names = ', '.join(dict.fromkeys(gpu.name for gpu in gpus))
-  return f'the learner has {len(gpus)} GPU{"s" * (len(gpus) > 1)}: {names}'
+  return f'the learner has {plurals.counted(len(gpus), "GPU")}: {names}'
 
 
 def _obstacle(gpus: Sequence[Gpu]) -> Optional[str]:

@@ -20,7 +20,6 @@ last checkpoint. Actors too: their unrolls would be newer than the parameters.
 import contextlib
 import faulthandler
 import os
-import socket
 import time
 from typing import Dict, Iterator, List, NamedTuple, Sequence, Tuple
 import zlib
@@ -52,15 +51,11 @@ _LOSSES = (tf.errors.UnavailableError, tf.errors.AbortedError,
 
 
 class Place(NamedTuple):
-  """The place of this process among several learners.
-
-  Attributes:
-    task: number of this learner, from 0 on. Number 0 is the chief, which writes
-      the files that a run has only once.
-    addresses: 'host:port' of each learner, for the other learners; actors use
-      other addresses.
-  """
+  """The place of this process among several learners."""
+  # Number of this learner; 0 is the chief, which writes the files that a run
+  # has only once.
   task: int
+  # 'host:port' of each learner for the others; actors use other addresses.
   addresses: Sequence[str]
 
 
@@ -151,14 +146,12 @@ def join(place: Place, poll: waiting.PollFn) -> Learners:
   # TensorFlow connects with Python's lock held, so that no other thread and no
   # handler of a signal would run. If a learner dies just then, this ends the
   # process with a traceback and exit code 1.
-  faulthandler.dump_traceback_later(_CONNECT_SECS, exit=True)
   try:
-    return _Together(_strategy(place), place)
+    with _ending_after(_CONNECT_SECS):
+      return _Together(_strategy(place), place)
   except tf.errors.OpError as error:
     raise waiting.PeerLost(
         f'learners did not come together: {error.message}') from error
-  finally:
-    faulthandler.cancel_dump_traceback_later()
 
 
 def _meet(place: Place, poll: waiting.PollFn) -> None:
@@ -185,13 +178,13 @@ def _strategy(place: Place) -> tf.distribute.MultiWorkerMirroredStrategy:
 
 
 @contextlib.contextmanager
-def _within_timeout() -> Iterator[None]:
-  """Ends this process, with tracebacks, if the context lasts too long.
+def _ending_after(secs: float) -> Iterator[None]:
+  """Ends this process, with tracebacks, if the context lasts longer.
 
   With TensorFlow's own timeout, each message would leave two threads that sleep
   until the timeout has passed: thousands of them.
   """
-  faulthandler.dump_traceback_later(_TIMEOUT_SECS, exit=True)
+  faulthandler.dump_traceback_later(secs, exit=True)
   try:
     yield
   finally:
@@ -199,10 +192,8 @@ def _within_timeout() -> Iterator[None]:
 
 
 def _listens(address: str) -> bool:
-  host, _, port = address.rpartition(':')
   try:
-    socket.create_connection(
-        (host.strip('[]'), int(port)), _PROBE_SECS).close()
+    waiting.connect(address, _PROBE_SECS)
     return True
   except OSError:
     return False
@@ -247,7 +238,7 @@ class _Together(Learners):
     Raises:
       PeerLost: if another learner has gone.
     """
-    with self.noticing_loss(), _within_timeout():
+    with self.noticing_loss(), _ending_after(_TIMEOUT_SECS):
       rows = self._gather(tf.constant(numbers, tf.float64)).numpy()
     return rows[::self._num_local]  # Devices of one learner have equal rows.
 
@@ -335,5 +326,5 @@ class _Learner:
 
   def update(self, unroll: types.Unroll) -> Dict[str, np.float32]:
     """Applies one update; raises PeerLost if another learner has gone."""
-    with self._learners.noticing_loss(), _within_timeout():
+    with self._learners.noticing_loss(), _ending_after(_TIMEOUT_SECS):
       return self._learner.update(unroll)

@@ -29,10 +29,9 @@ def learner(address: str, task: int, joint_addresses: Sequence[str],
   `address` is HOST:PORT of its Reverb server; `joint_addresses` are those at
   which learners reach each other, ignored for a single one.
   """
-  command = _command('learner', address, f'--task={task}')
-  if len(joint_addresses) > 1:
-    command.append(f'--learners={",".join(joint_addresses)}')
-  return [*command, *flags]
+  joint = [f'--learners={",".join(joint_addresses)}']
+  return command('learner', address, f'--task={task}',
+                 *(joint if len(joint_addresses) > 1 else ()), *flags)
 
 
 def actor(address: str, task: int, attempt: int, *flags: str,
@@ -42,19 +41,10 @@ def actor(address: str, task: int, attempt: int, *flags: str,
   See `actor_seed` for the numbers.
   """
   seed = actor_seed(task, attempt, num_updates)
-  return _command('actor', address, f'--task={task}', f'--seed={seed}', *flags)
+  return command('actor', address, f'--task={task}', f'--seed={seed}', *flags)
 
 
-def evaluator(address: str, attempt: int, *flags: str) -> List[str]:
-  """Returns the command of an evaluator of the learner at `address`."""
-  return _command('evaluator', address, f'--seed={attempt}', *flags)
-
-
-def replay(address: str, *flags: str) -> List[str]:
-  """Returns the command of a replay server that several agents share."""
-  return _command('replay', address, *flags)
-
-
-def _command(role: str, address: str, *flags: str) -> List[str]:
+def command(role: str, address: str, *flags: str) -> List[str]:
+  """Returns the command of a role; `address` is the learner's, or its own."""
   return ['impala_tf', 'role', role, '--supervised',
           f'--address={address}', *flags, *user_modules.flags()]

@@ -79,20 +79,17 @@ def _actors(config: config_lib.Config, cores: int) -> _Size:
   actor, num_learners = config.actor, config.learner.num_learners
   if actor.num_actors is not None:
     return _Size(actor.num_actors)
-  room = cores // (actor.env_processes or 1)
   of_cores = plurals.counted(cores, 'core')
-  if _is_synchronous(config):
-    return _Size(
-        num_synchronous_actors(config, room),
-        f'{of_cores}, such that their environments play a batch of '
-        f'{config.learner.batch_size}')
   reason = f'one for each of {of_cores}'
-  if actor.env_processes:
+  if _is_synchronous(config):
+    reason = (f'{of_cores}, such that their environments play a batch of '
+              f'{config.learner.batch_size}')
+  elif actor.env_processes:
     processes = plurals.counted(actor.env_processes, 'environment process')
     reason = f'{of_cores} with {processes} for each actor, but at least one'
   if num_learners > 1:
     reason += ', as many for each learner'
-  return _Size(max(1, room // num_learners) * num_learners, reason)
+  return _Size(num_actors(config, cores // (actor.env_processes or 1)), reason)
 
 
 def _envs(config: config_lib.Config, num_processes: int) -> _Size:
@@ -170,13 +167,16 @@ def _is_synchronous(config: config_lib.Config) -> bool:
   return config.actor.synchronisation != 'none'
 
 
-def num_synchronous_actors(config: config_lib.Config, room: int) -> int:
-  """Counts the actors that play one batch: a divisor of its size.
+def num_actors(config: config_lib.Config, room: int) -> int:
+  """Counts the actors of a config without their number; `room`: for so many.
 
-  `config` has no number of actors. `room` is the most that fit, ignored if
-  `ActorConfig.num_envs` is set.
+  Synchronous ones play one batch, so they are a divisor of its size; `room` is
+  ignored if `ActorConfig.num_envs` is set.
   """
-  batch_size = config.learner.batch_size
+  num_learners, batch_size = (
+      config.learner.num_learners, config.learner.batch_size)
+  if not _is_synchronous(config):
+    return max(1, room // num_learners) * num_learners
   if config.learner_plays:
     return 1
   if config.actor.num_envs is not None:

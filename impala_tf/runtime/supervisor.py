@@ -128,11 +128,8 @@ class Peer:
     elif program.state is State.ABSENT and not math.isinf(self._due):
       program.place()
     if program.state is State.PLACED and now >= self._due:
-      self._start()
-
-  def _start(self) -> None:
-    self.program.start(self._command(self.num_starts))
-    self.num_starts += 1
+      program.start(self._command(self.num_starts))
+      self.num_starts += 1
 
 
 class Supervisor:

@@ -14,7 +14,6 @@ _SAY_SECS = 30.
 # or its machine was stopped, which does not count as waiting.
 _MAX_POLL_SECS = 20.
 _POLL_SECS = 0.2
-_CONNECT_TIMEOUT_SECS = 5.
 
 # Called repeatedly, with the cause, while a process waits; may raise.
 PollFn = Callable[[str], None]
@@ -72,16 +71,20 @@ class Waiting:
     return secs
 
 
+def connect(address: str, timeout_secs: float = 5.) -> None:
+  """Connects to a server at 'host:port', for a moment; raises OSError."""
+  host, _, port = address.rpartition(':')
+  socket.create_connection((host.strip('[]'), int(port)), timeout_secs).close()
+
+
 def for_port(address: str, poll: PollFn) -> None:
   """Waits until a server listens at 'host:port'.
 
   Meanwhile it calls `poll` repeatedly with the cause; `poll` may raise.
   """
-  host, _, port = address.rpartition(':')
   while True:
     try:
-      socket.create_connection(
-          (host.strip('[]'), int(port)), _CONNECT_TIMEOUT_SECS).close()
+      connect(address)
       return
     except OSError as error:  # Refused, no such host, or no way to it.
       poll(str(error))

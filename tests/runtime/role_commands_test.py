@@ -19,7 +19,8 @@ def test_commands_tell_roles_all_they_need():
   assert role_commands.actor('host:1', 2, 3, '--profile') == [
       'impala_tf', 'role', 'actor', '--supervised', '--address=host:1',
       '--task=2', '--seed=30002', '--profile']
-  assert role_commands.evaluator('host:1', 4, '--run_dir=x') == [
+  assert role_commands.command(
+      'evaluator', 'host:1', '--seed=4', '--run_dir=x') == [
       'impala_tf', 'role', 'evaluator', '--supervised', '--address=host:1',
       '--seed=4', '--run_dir=x']
 
@@ -41,5 +42,5 @@ def test_roles_import_what_their_supervisor_has_imported(tmp_path):
   user_modules.load([str(path)])
   for command in (role_commands.learner('host:1', 0, []),
                   role_commands.actor('host:1', 2, 3, '--profile'),
-                  role_commands.evaluator('host:1', 4)):
+                  role_commands.command('replay', 'host:1')):
     assert command[-1] == f'--import={path}'
