@@ -18,7 +18,6 @@ from impala_tf.roles import scores
 from impala_tf.runs import gin_config
 from impala_tf.runs import run_directory
 from impala_tf.runs import video as video_lib
-from impala_tf.runtime import leftovers
 from impala_tf.runtime import stop_signals
 from impala_tf.runtime import user_modules
 from impala_tf.storage import files
@@ -65,8 +64,7 @@ def _parse_args() -> argparse.Namespace:
 
 
 @program.returning_exit_code
-@leftovers.killed_at_end()
-@stop_signals.interrupting(at_deadline=leftovers.kill_own)
+@stop_signals.interrupting()
 def main() -> None:
   """Plays games as the flags say; prints a report."""
   args = _parse_args()

@@ -13,7 +13,6 @@ to their ends), 2 bad input, 129 the terminal was closed, 130 Ctrl-C, 143 asked
 to terminate.
 """
 
-import json
 import os
 import shlex
 from typing import Dict, Mapping, Sequence
@@ -24,13 +23,13 @@ from impala_tf.cli import sweep
 from impala_tf.config import fingerprint as fingerprint_lib
 from impala_tf.pbt import populations
 from impala_tf.plots import populations as plots_lib
+from impala_tf.plots import suite_results
 from impala_tf.plots import tables
 from impala_tf.runs import metrics
 from impala_tf.runs import run_directory
 from impala_tf.runs import sweep_directory
 from impala_tf.runtime import batch
 from impala_tf.runtime import command_names
-from impala_tf.storage import files
 from impala_tf.sweeps import plan as plan_lib
 
 
@@ -114,7 +113,7 @@ class _Program(sweep.Program):
       print(f'\n{population.label}\n{tables.population(population)}\n'
             f'Best: {full_path}')
     best_path = os.path.join(path, sweep_directory.BEST)
-    files.write(best_path, (json.dumps(best, indent=2) + '\n').encode())
+    suite_results.write_json(best_path, best)
     print(f'\nBest members: {best_path}; pictures: '
           f'{command_names.command("report")} {shlex.quote(path)}')
 

@@ -68,15 +68,6 @@ def _train(args: argparse.Namespace, config: config_lib.Config, run_dir: str,
     return supervisor.run(lambda: newest.show(line))
 
 
-def _libraries_in_log(config: config_lib.Config, run_dir: str
-                      ) -> contextlib.AbstractContextManager:
-  """Keeps what libraries print out of the terminal, as children do."""
-  if not config.experiment.in_process:
-    return contextlib.nullcontext()
-  return output.libraries_in(
-      os.path.join(run_directory.logs_path(run_dir), 'learner.log'))
-
-
 @program.returning_exit_code
 def main() -> int:
   """Trains as the flags say."""
@@ -115,9 +106,12 @@ def main() -> int:
   run_dir = args.run_dir or run_directory.fresh_path(config.environment.level)
   with local_run.begun(run_dir, config, chosen, why_public, args.allow_changes,
                        args.init_from):
-    with tracking.tracking(args.track, run_dir), _libraries_in_log(
-        config, run_dir), progress.ProgressLine(config) as line:
-      signum = _train(args, config, run_dir, chosen, line)
+    with tracking.tracking(args.track, run_dir), contextlib.ExitStack() as logs:
+      if config.experiment.in_process:  # As those of children.
+        logs.enter_context(output.libraries_in(
+            os.path.join(run_directory.logs_path(run_dir), 'learner.log')))
+      with progress.ProgressLine(config) as line:
+        signum = _train(args, config, run_dir, chosen, line)
   if args.profile:
     time_budget.show(config, run_dir)
   return program.conclude(run_dir, signum)

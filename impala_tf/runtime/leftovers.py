@@ -49,17 +49,15 @@ def _has(pid: int, mark: str) -> bool:
 
 
 @contextlib.contextmanager
-def killed_at_end() -> Iterator[None]:
-  """Marks what this process starts, and kills what is left of it at the end."""
+def killed_at_end() -> Iterator[str]:
+  """Marks what this process starts, and kills what is left of it at the end.
+
+  Yields the mark.
+  """
   mark, others = make_mark(), os.environ.get(VARIABLE, '')
   os.environ[VARIABLE] = f'{others} {mark}'
   try:
-    yield
+    yield mark
   finally:
     kill(mark)
     os.environ[VARIABLE] = others
-
-
-def kill_own() -> None:
-  """Kills what is left of this process at once, within `killed_at_end`."""
-  kill(os.environ[VARIABLE].split()[-1])

@@ -7,6 +7,8 @@ import threading
 import time
 from typing import Any, Callable, Dict, Iterator, List, Optional
 
+from impala_tf.runtime import leftovers
+
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # One request may arrive twice: `timeout` and Slurm signal a program and then
 # its group, a closing terminal sends SIGHUP besides that of its shell.
@@ -70,11 +72,11 @@ class StopSignals:
 
 
 @contextlib.contextmanager
-def interrupting(at_deadline: Callable[[], None]) -> Iterator[None]:
+def interrupting() -> Iterator[None]:
   """Has stop signals raise KeyboardInterrupt, with the signal's number.
 
   Environments are closed on its way out. If that takes too long, since a
-  simulator hangs, `at_deadline` is called and the process ends.
+  simulator hangs, the process ends. Whatever it has started ends with it.
   """
   noted: List[int] = []
   has_ended = threading.Event()
@@ -85,7 +87,7 @@ def interrupting(at_deadline: Callable[[], None]) -> Iterator[None]:
     with open(reading, 'rb', buffering=0) as written:
       for (number,) in iter(lambda: written.read(1), b''):
         if number in STOP_SIGNALS and not has_ended.wait(_CLOSE_SECS):
-          at_deadline()
+          leftovers.kill(mark)
           os._exit(128 + number)
 
   def interrupt(signum, unused_frame):
@@ -99,7 +101,8 @@ def interrupting(at_deadline: Callable[[], None]) -> Iterator[None]:
   old_writing = signal.set_wakeup_fd(writing)
   handlers = handle(interrupt)
   try:
-    yield
+    with leftovers.killed_at_end() as mark:
+      yield
   except Exception as error:
     if noted:  # Libraries have made another error of it.
       raise KeyboardInterrupt(noted[0]) from error

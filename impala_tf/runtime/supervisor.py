@@ -198,19 +198,14 @@ class Supervisor:
     self._ask_to_end(self._programs(), signals)
     when = 'in time' if signals.are_repeated else f'within {_STOP_SECS:.0f} s'
     for learner in self._learners.programs:
-      _check_stopped(learner, when)
-
-
-def _check_stopped(learner: program_lib.Program, when: str) -> None:
-  """Raises RunFailed if a learner could not save before it stopped."""
-  resumes = 'the run resumes from its last checkpoint, if it has one'
-  if learner.state is State.RUNNING:
-    raise program_lib.RunFailed(
-        f'the {learner.name} did not stop {when} and is killed; {resumes}')
-  if learner.state is State.LOST:
-    raise program_lib.RunFailed(
-        f'the {learner.name} {learner.how_it_ended()}; {resumes}')
-  # It handles SIGTERM from its start-up on; before, there is nothing to save.
-  if learner.state is State.ENDED and learner.exit_code not in (
-      -signal.SIGTERM, 128 + signal.SIGTERM):
-    learner.check()
+      how = learner.how_it_ended()
+      if learner.state is State.RUNNING:
+        how = f'did not stop {when} and is killed'
+      if learner.state in (State.RUNNING, State.LOST):
+        raise program_lib.RunFailed(
+            f'the {learner.name} {how}; the run resumes from its last '
+            'checkpoint, if it has one')
+      # It handles SIGTERM from its start-up on; before, nothing is to be saved.
+      if learner.state is State.ENDED and learner.exit_code not in (
+          -signal.SIGTERM, 128 + signal.SIGTERM):
+        learner.check()

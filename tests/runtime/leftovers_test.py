@@ -73,7 +73,7 @@ def test_what_a_killed_program_has_started_is_found_by_its_mark():
 
 def test_program_does_not_end_itself_nor_what_it_had_started_before():
   with subprocess.Popen(['sleep', '1000']) as before:
-    with leftovers.killed_at_end():
-      leftovers.kill_own()
+    with leftovers.killed_at_end() as mark:
+      leftovers.kill(mark)
     assert before.poll() is None
     before.kill()

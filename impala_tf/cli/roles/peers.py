@@ -5,7 +5,7 @@ import contextlib
 import os
 import secrets
 import signal
-from typing import Any, Iterator, Mapping, Optional
+from typing import Any, Iterator, Optional
 
 from impala_tf import config as config_lib
 from impala_tf.algorithms import table as algorithms
@@ -16,7 +16,6 @@ from impala_tf.runs import gin_config
 from impala_tf.runs import run_directory
 from impala_tf.runtime import child as child_lib
 from impala_tf.runtime import control as control_lib
-from impala_tf.runtime import leftovers
 from impala_tf.runtime import plurals
 from impala_tf.runtime import stop_signals
 from impala_tf.runtime import waiting as waiting_lib
@@ -79,46 +78,35 @@ class _LearnerConnection:
 @contextlib.contextmanager
 def playing(supervised: bool) -> Iterator[None]:
   """Has signals, and the supervisor's end, close environments and end."""
-  with leftovers.killed_at_end(), stop_signals.interrupting(
-      at_deadline=leftovers.kill_own):
+  with stop_signals.interrupting():
     if supervised:  # On the learner's machine.
       child_lib.stop_with_parent(lambda: os.kill(os.getpid(), signal.SIGTERM))
       child_lib.yield_to_others()
     yield
 
 
-class _ActorProcess:
-  """The process that the actor's loop runs in."""
+def _control(args: argparse.Namespace, learner: _LearnerConnection,
+             config: config_lib.Config, profile: Any = None
+             ) -> control_lib.ActorControl:
+  """Makes what the actor's loop asks of this process."""
+  first = [f'sent {child_lib.FIRST} unrolls']
+  if algorithms.architecture(config) == algorithms.SHARED_PARAMETERS:
+    first = [f'learned from {child_lib.FIRST} segment']
 
-  def __init__(self, args: argparse.Namespace, learner: _LearnerConnection,
-               config: config_lib.Config, profile: Any = None):
-    self._first = f'sent {child_lib.FIRST} unrolls'
-    if algorithms.architecture(config) == algorithms.SHARED_PARAMETERS:
-      self._first = f'learned from {child_lib.FIRST} segment'
-    self._args = args
-    self._learner = learner
-    self._profile = profile
-    self._has_sent = False
-
-  def control(self) -> control_lib.ActorControl:
-    """Returns what the actor's loop asks."""
-    return control_lib.ActorControl(
-        self._wait_for_learner, self._learner.poll, self._on_unroll)
-
-  def _wait_for_learner(self) -> None:
-    self._learner.config()
-    address = self._args.replay_address
+  def wait_for_learner():
+    learner.config()
+    address = args.replay_address
     if address is not None:
       waiting_lib.for_port(address, waiting_lib.Waiting(
-          f'the replay at {address}', self._args.wait_secs,
-          self._learner.say).poll)
+          f'the replay at {address}', args.wait_secs, learner.say).poll)
 
-  def _on_unroll(self, hop_secs: Mapping[str, float]) -> None:
-    if not self._has_sent:
-      self._learner.say(self._first)
-    self._has_sent = True
-    if self._profile is not None:
-      self._profile.add_unroll(hop_secs)
+  def on_unroll(hop_secs):
+    while first:
+      learner.say(first.pop())
+    if profile is not None:
+      profile.add_unroll(hop_secs)
+
+  return control_lib.ActorControl(wait_for_learner, learner.poll, on_unroll)
 
 
 def run_actor(args: argparse.Namespace) -> None:
@@ -139,7 +127,7 @@ def run_actor(args: argparse.Namespace) -> None:
     profile = profiling.HopTimesWriter(args.run_dir, f'actor_{seed}')
   architecture.run_actor(
       config, args.address, seed, args.task,
-      _ActorProcess(args, learner, config, profile).control(),
+      _control(args, learner, config, profile),
       role_flags.sharing(args), args.core)
 
 

@@ -14,9 +14,9 @@ from impala_tf.runs import gin_config
     ('configs/catch.gin', 'sent its first unrolls')])
 def test_actor_says_once_that_it_plays(path, words):
   said = []
-  process = peers._ActorProcess(
+  control = peers._control(
       flags.make_parser('').parse_args(['actor', '--address=localhost:1']),
       types.SimpleNamespace(poll=None, say=said.append), gin_config.load(path))
   for _ in range(2):
-    process.control().on_unroll({})
+    control.on_unroll({})
   assert said == [words]
