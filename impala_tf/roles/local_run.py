@@ -124,45 +124,56 @@ class Stopped(Exception):
   """A request to stop before there is anything to save."""
 
 
-class _Waiting:
-  """What this process does for a learner: signals, and messages of waiting."""
+class LearnerProcess:
+  """What a process does for its learner's loop: its end, waiting, messages."""
 
-  def __init__(self, signals: stop_signals.StopSignals, limit_secs: float,
-               check: Callable[[], None]):
-    self._signals = signals
+  def __init__(self, should_stop: Callable[[], bool], awaited: str,
+               limit_secs: float, say: Callable[[str], None],
+               check: Callable[[], None] = lambda: None):
+    """Prepares to wait for what is `awaited`; `check` may raise meanwhile."""
+    self._should_stop = should_stop
+    self._limit_secs = limit_secs
+    self._say = say
     self._check = check
-    self._waiting, self._pausing = (
-        waiting.Waiting(peer, limit, lambda text: print(text, flush=True))
-        for peer, limit in (('unrolls', limit_secs),
-                            ('slower agents', math.inf)))
+    self._waiting = self._wait_for(awaited)
+    self._pausing = waiting.Waiting('slower agents', math.inf, say)
+    self._num_batches = 0
 
   def control(self) -> control_lib.LoopControl:
     """Returns what the learner's loop asks."""
     return control_lib.LoopControl(
-        self.should_stop, self._before_batch, self._on_wait,
+        self._should_stop, self._before_batch, self._on_wait,
         self._pausing.poll)
-
-  def should_stop(self) -> bool:
-    return self._signals.first is not None
 
   def _before_batch(self) -> None:
     self._check()
-    self._waiting.restart()
+    secs = self._waiting.restart()
     self._pausing.restart()
+    if self._num_batches == 1:
+      self._note_first(secs)
+    self._num_batches += 1
+
+  def _note_first(self, secs: float) -> None:
+    """Is called once the first batch is there, after so many seconds."""
 
   def _on_wait(self, cause: str) -> None:
     self._check()
-    self._waiting.poll(cause)
+    if not self._should_stop():
+      self._waiting.poll(cause)
 
   def wait_for_replay(self, address: str) -> None:
     """Returns once the replay listens; raises Stopped, PeerMissing."""
+    replay = self._wait_for(f'the replay at {address}')
+    waiting.for_port(address, lambda cause: self._poll(replay, cause))
+    self._waiting.restart()
 
-    def poll(cause):
-      if self.should_stop():
-        raise Stopped
-      self._waiting.poll(f'the replay at {address} is not there ({cause})')
+  def _wait_for(self, peer: str) -> waiting.Waiting:
+    return waiting.Waiting(peer, self._limit_secs, self._say)
 
-    waiting.for_port(address, poll)
+  def _poll(self, wait: waiting.Waiting, cause: str) -> None:
+    if self._should_stop():
+      raise Stopped
+    wait.poll(cause)
 
 
 def learn_here(config: config_lib.Config, endpoint: endpoint_lib.Endpoint,
@@ -184,12 +195,14 @@ def learn_here(config: config_lib.Config, endpoint: endpoint_lib.Endpoint,
   from impala_tf.runtime import interfaces
   with signals or stop_signals.StopSignals() as signals, (
       contextlib.suppress(Stopped)):
-    waiting_ = _Waiting(signals, wait_secs(config), check)
+    process = LearnerProcess(
+        lambda: signals.first is not None, 'unrolls', wait_secs(config),
+        lambda text: print(text, flush=True), check)
     if endpoint.sharing.replay_address is not None:
-      waiting_.wait_for_replay(endpoint.sharing.replay_address)
+      process.wait_for_replay(endpoint.sharing.replay_address)
     run_learner = in_process.run
     if not config.experiment.in_process:
       run_learner = beginning.import_architecture(config).run_learner
-    run_learner(config, endpoint, waiting_.control(),
+    run_learner(config, endpoint, process.control(),
                 interfaces.Reports(line.show, callbacks))
   return signals.first

@@ -2,7 +2,6 @@
 
 import argparse
 import contextlib
-import math
 import shlex
 import signal
 from typing import Any, Callable, List, Mapping, Optional
@@ -20,18 +19,16 @@ from impala_tf.runs import run_directory
 from impala_tf.runs import sharing
 from impala_tf.runtime import child as child_lib
 from impala_tf.runtime import command_names
-from impala_tf.runtime import control as control_lib
 from impala_tf.runtime import leftovers
 from impala_tf.runtime import sizing
 from impala_tf.runtime import user_modules
-from impala_tf.runtime import waiting as waiting_lib
 from impala_tf.storage import files
 
 RowFn = Callable[[Mapping[str, Any]], None]
 
 
-class _Process:
-  """The process that the learner's loop runs in: signals, waiting, messages."""
+class _Process(local_run.LearnerProcess):
+  """The process of a learner among others."""
 
   def __init__(self, args: argparse.Namespace, addresses: List[str],
                config: config_lib.Config):
@@ -53,11 +50,8 @@ class _Process:
     self.signals: List[int] = []  # That came; any ends the loop.
     self._args = args
     self._addresses = addresses
-    self._say = role_flags.make_say(args)
-    self._waiting = waiting_lib.Waiting(awaited, args.wait_secs, self._say)
-    self._pausing = waiting_lib.Waiting(
-        'slower agents', math.inf, self._say)
-    self._num_batches = 0
+    super().__init__(lambda: bool(self.signals), awaited, args.wait_secs,
+                     role_flags.make_say(args))
     if not args.supervised:
       self._waiting.poll()  # What follows takes seconds.
 
@@ -67,53 +61,24 @@ class _Process:
     if self._args.supervised:
       child_lib.stop_with_parent(lambda: self.signals.append(signal.SIGTERM))
 
-  def control(self) -> control_lib.LoopControl:
-    """Returns what the learner's loop asks."""
-    return control_lib.LoopControl(
-        lambda: bool(self.signals), self._before_batch, self._on_wait,
-        self._pausing.poll)
-
-  def _on_wait(self, cause: str) -> None:
-    if not self.signals:
-      self._waiting.poll(cause)
-
-  def _before_batch(self) -> None:
-    secs = self._waiting.restart()
-    self._pausing.restart()
-    if self._num_batches == 1:
-      self._say(f'got the first {self._played} after {secs:.0f} s')
-    self._num_batches += 1
+  def _note_first(self, secs: float) -> None:
+    self._say(f'got the first {self._played} after {secs:.0f} s')
 
   def join(self) -> Any:
     """Waits for all learners of the run; raises Stopped, PeerMissing."""
     from impala_tf.runtime import learner_group
     if not self._addresses:
       return learner_group.alone()
-    waiting = self._wait_for('the other learners')
+    others = self._wait_for('the other learners')
     learners = learner_group.join(
         learner_group.Place(self._args.task, self._addresses),
-        lambda cause: self._poll(waiting, cause))
+        lambda cause: self._poll(others, cause))
     self._say(f'all {learners.number} are there after '
-              f'{waiting.restart():.0f} s')
+              f'{others.restart():.0f} s')
     # TensorFlow has taken SIGTERM.
     child_lib.note_signals(self.signals, self._args.supervised)
     self._waiting.restart()
     return learners
-
-  def wait_for_replay(self) -> None:
-    """Waits for a shared replay; raises Stopped, PeerMissing."""
-    address = self._args.replay_address
-    waiting = self._wait_for(f'the replay at {address}')
-    waiting_lib.for_port(address, lambda cause: self._poll(waiting, cause))
-    self._waiting.restart()
-
-  def _wait_for(self, peer: str) -> waiting_lib.Waiting:
-    return waiting_lib.Waiting(peer, self._args.wait_secs, self._say)
-
-  def _poll(self, waiting: waiting_lib.Waiting, cause: str) -> None:
-    if self.signals:
-      raise local_run.Stopped
-    waiting.poll(cause)
 
 
 def _learn(args: argparse.Namespace, config: config_lib.Config, run_dir: str,
@@ -130,7 +95,7 @@ def _learn(args: argparse.Namespace, config: config_lib.Config, run_dir: str,
   is_done = False
   with contextlib.suppress(local_run.Stopped):
     if args.replay_address is not None:
-      process.wait_for_replay()
+      process.wait_for_replay(args.replay_address)
     is_done = architecture.run_learner(
         config, endpoint, process.control(),
         interfaces.Reports(on_row, profile=args.profile), process.join)
