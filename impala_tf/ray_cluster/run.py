@@ -108,10 +108,9 @@ class ClusterRun(supervisor.Supervisor):
     """Prepares the run.
 
     Args:
-      config: config of the run, with a number for `ActorConfig.num_actors`.
-      run_dir: directory of the run, an absolute path or a URL; claimed.
-      port: of the first learner's Reverb server; others follow. None for free
-        ones.
+      config: has a number for `ActorConfig.num_actors`.
+      run_dir: an absolute path or a URL; claimed.
+      port: of the first learner's Reverb server; None for free ones.
       needs: resources of each program; an evaluator runs only if it has some.
       wait_secs: longest wait for learners' room, and of roles for each other.
       sharing_flags: for learners and actors of an agent that shares a replay.

@@ -54,9 +54,8 @@ class Group(NamedTuple):
 
 
 class Turns:
-  """Order of programs, and turns of more programs than there are places.
+  """Order of programs: as given, each to its end.
 
-  This class starts programs in the given order and runs each to its end.
   Subclasses may let waiting programs take turns with running ones, which are
   asked to stop and start again later by the same command.
   """
@@ -130,11 +129,7 @@ class Batch:
                make_program: Callable[[str], program_lib.Program],
                poll_secs: float,
                on_poll: Callable[[bool], None] = lambda is_any_running: None):
-    """Prepares the batch of `num_jobs` programs at a time.
-
-    `on_poll` is called after each look at the programs, `poll_secs` after the
-    last, with whether any runs.
-    """
+    """Prepares the batch; `on_poll` hears after each look whether any runs."""
     self._num_jobs = num_jobs
     self._make_program = make_program
     self._poll_secs = poll_secs
@@ -148,21 +143,11 @@ class Batch:
           ) -> Optional[int]:
     """Runs all programs; after a signal it starts no more, and stops the rest.
 
-    A program that is lost with its machine starts again elsewhere.
-
-    Args:
-      commands: command of each program, which follows `python -m`, by name.
-        Names may have slashes.
-      on_end: is called with a program's name and end once it will not restart.
-      turns: order of the programs, and turns among them.
-      groups: programs that run at the same time, no more than places, without
-        turns.
-
-    Returns:
-      The signal (SIGINT, SIGTERM) that ended it, else None.
-
-    Raises:
-      RunFailed, UserError: if the server of a group has died for good.
+    A program that is lost with its machine starts again elsewhere. `commands`,
+    which follow `python -m`, are by name, which may have slashes; `on_end` is
+    called once a program will not restart. Groups have no more programs than
+    there are places, and no turns. Returns the signal that ended it, if any.
+    Raises RunFailed or UserError if a group's server has died for good.
     """
     self._waiting = list(commands)
     group_of = {name: group for group in groups for name in group.names}

@@ -148,7 +148,13 @@ def join(place: Place, poll: waiting.PollFn) -> Learners:
   # process with a traceback and exit code 1.
   try:
     with _ending_after(_CONNECT_SECS):
-      return _Together(_strategy(place), place)
+      cluster = tf.train.ClusterSpec({'worker': list(place.addresses)})
+      strategy = tf.distribute.MultiWorkerMirroredStrategy(
+          tf.distribute.cluster_resolver.SimpleClusterResolver(
+              cluster, task_type='worker', task_id=place.task, rpc_layer='grpc',
+              num_accelerators={
+                  'GPU': len(tf.config.list_physical_devices('GPU'))}))
+      return _Together(strategy, place)
   except tf.errors.OpError as error:
     raise waiting.PeerLost(
         f'learners did not come together: {error.message}') from error
@@ -166,15 +172,6 @@ def _meet(place: Place, poll: waiting.PollFn) -> None:
         return  # Learners that look here later find TensorFlow's server.
       poll(f'not there: {_names(place, absent)}')
       time.sleep(_POLL_SECS)
-
-
-def _strategy(place: Place) -> tf.distribute.MultiWorkerMirroredStrategy:
-  cluster = tf.train.ClusterSpec({'worker': list(place.addresses)})
-  return tf.distribute.MultiWorkerMirroredStrategy(
-      tf.distribute.cluster_resolver.SimpleClusterResolver(
-          cluster, task_type='worker', task_id=place.task, rpc_layer='grpc',
-          num_accelerators={
-              'GPU': len(tf.config.list_physical_devices('GPU'))}))
 
 
 @contextlib.contextmanager

@@ -55,11 +55,10 @@ class LocalProgram(program_lib.Program):
                launcher: Sequence[str] = PYTHON_MODULE,
                environment: Optional[Mapping[str, str]] = None,
                keep_open: Sequence[int] = ()):
-    """Prepares the program.
+    """Prepares the program, which inherits the file descriptors `keep_open`.
 
     `launcher` is the command line before the module. Variables of this process
-    take precedence over `environment`. The program inherits the file
-    descriptors `keep_open`.
+    take precedence over `environment`.
     """
     super().__init__(name, log_dir)
     self._launcher = launcher
@@ -110,19 +109,6 @@ class LocalProgram(program_lib.Program):
     self.state = State.ABSENT
 
 
-class _LearnerElsewhere(supervisor.Learners):
-  """A learner that is not a child of the supervisor."""
-
-  def __init__(self, is_done: Callable[[], bool],
-               make_program: Callable[[str], program_lib.Program],
-               restart: restarts.JointRestarts):
-    super().__init__(0, make_program, restart)
-    self._is_done = is_done
-
-  def are_done(self) -> bool:
-    return self._is_done()
-
-
 def make_supervisor(
     learner_commands: Sequence[Sequence[str]],
     actor_command: Callable[[int, int], Sequence[str]], num_actors: int,
@@ -136,20 +122,15 @@ def make_supervisor(
   Args:
     learner_commands: command of each learner, the chief's first.
     actor_command: makes a command from an actor's task and its earlier starts.
-    num_actors: actor processes.
-    log_dir: directory for a log file of each program.
     max_restarts: most restarts within `restart_window_secs`, of one actor, or
       of all programs if one of several learners dies.
-    restart_window_secs: see `max_restarts`.
-    evaluator_command: makes a command from the evaluator's earlier starts; None
-      for no evaluator. If it dies too often, training goes on without it.
-    launcher: command line before the module.
+    evaluator_command: makes a command from the evaluator's earlier starts. If
+      it dies too often, training goes on without it.
     learner_is_done: returns whether a learner outside the supervisor has ended;
       None if `learner_commands` start all.
   """
-
-  def make_program(name):
-    return LocalProgram(name, pathlib.Path(log_dir), launcher)
+  make_program = functools.partial(
+      LocalProgram, log_dir=pathlib.Path(log_dir), launcher=launcher)
 
   def make_peer(name, command, is_needed, first_words=''):
     program = make_program(name)
@@ -157,11 +138,9 @@ def make_supervisor(
         program, max_restarts, restart_window_secs, is_needed, first_words))
 
   restart = restarts.JointRestarts(max_restarts, restart_window_secs)
-  if learner_is_done is None:
-    learners = supervisor.Learners(
-        len(learner_commands), make_program, restart, learner_commands)
-  else:
-    learners = _LearnerElsewhere(learner_is_done, make_program, restart)
+  learners = supervisor.Learners(
+      0 if learner_is_done else len(learner_commands), make_program, restart,
+      learner_commands, learner_is_done)
   peers = [
       make_peer(f'actor_{task}', functools.partial(actor_command, task), True,
                 child.FIRST)

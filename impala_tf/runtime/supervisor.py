@@ -29,13 +29,16 @@ class Learners:
   def __init__(self, number: int,
                make_program: Callable[[str], program_lib.Program],
                restart: restarts.JointRestarts,
-               commands: Sequence[Sequence[str]] = ()):
+               commands: Sequence[Sequence[str]] = (),
+               is_done: Optional[Callable[[], bool]] = None):
+    """Prepares the learners; `is_done` asks one that is no program of these."""
     self.programs: Sequence[program_lib.Program] = [
         make_program(f'learner_{i}' if i else 'learner')
         for i in range(number)]
     self.num_starts = 0
     self._restarts = restart
     self._fixed_commands = commands
+    self._is_done = is_done
     self._noticed: Optional[float] = None  # When the first death was seen.
 
   def _commands(self) -> Sequence[Sequence[str]]:
@@ -55,6 +58,8 @@ class Learners:
 
   def are_done(self) -> bool:
     """Returns whether all have ended well; raises if the only one failed."""
+    if self._is_done is not None:
+      return self._is_done()
     codes = [program.exit_code for program in self.programs]
     if len(codes) == 1 and codes[0] is not None and self._is_final(codes[0]):
       self.programs[0].check()

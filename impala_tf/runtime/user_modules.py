@@ -145,21 +145,16 @@ def _find(source: str) -> Tuple[str, str]:
         'file, with letters, digits and _ only')
   if directory not in sys.path:
     sys.path.append(directory)  # Last, so that its files hide nothing.
-  found = _origin(name)
+  try:
+    spec = importlib.util.find_spec(name)
+  except ValueError:  # Of a module that was not imported but started.
+    spec = None
+  found = spec and spec.origin or 'another module'
   if not os.path.exists(found) or not os.path.samefile(found, path):
     raise config_lib.UserError(
         f'--import={source}: {name} is also the name of {found}, which would '
         'be imported instead; rename the file')
   return name, path
-
-
-def _origin(name: str) -> str:
-  """Returns the file that Python imports for a name, or words for it."""
-  try:
-    spec = importlib.util.find_spec(name)
-  except ValueError:  # Of a module that was not imported but started.
-    spec = None
-  return spec and spec.origin or 'another module'
 
 
 def _explain(error: BaseException, where: str) -> str:
