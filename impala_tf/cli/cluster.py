@@ -126,7 +126,6 @@ def main() -> int:
     raise config_lib.UserError(
         'a config is needed; give what to train, such as '
         'configs/atari/pong.gin, or --run_dir of a run to be resumed')
-  config = run_directory.as_begun(
-      program.load_for_roles(config_path, args.gin_binding), args.run_dir)
+  config = program.load_for_roles(config_path, args)
   role_flags.check_sharing(args, config)
   return _train(args, config, why_public)

@@ -7,7 +7,7 @@ import shlex
 import signal
 import sys
 import traceback
-from typing import Callable, Optional, Sequence, Union
+from typing import Callable, Optional, Union
 
 from impala_tf import config as config_lib
 from impala_tf.envs import environment
@@ -68,9 +68,10 @@ def end(exit_code: int, at_once: bool = False) -> None:
   sys.exit(exit_code)
 
 
-def load_for_roles(path: str, bindings: Sequence[str]) -> config_lib.Config:
+def load_for_roles(path: str, args: argparse.Namespace) -> config_lib.Config:
   """Reads a configuration for separate processes; raises UserError."""
-  config = gin_config.load(path, bindings)
+  config = run_directory.as_begun(
+      gin_config.load(path, args.gin_binding), args.run_dir)
   if config.experiment.in_process:
     raise config_lib.UserError(
         'ExperimentConfig.in_process leaves no roles to others; set it to '

@@ -104,8 +104,11 @@ class Program:
     progress = Progress(len(runs) - len(to_do), len(runs))
 
     def on_end(name: str, ended: batch.Ended):
-      how = status(ended)
-      if how == results_lib.FAILED:
+      how = results_lib.FINISHED
+      if ended.was_stopped:
+        how = results_lib.INTERRUPTED
+      elif ended.exit_code:
+        how = results_lib.FAILED
         self.note_failure(run_dirs[name])
       progress.show(directory.record(runs[name], how, ended.error))
 
@@ -168,15 +171,6 @@ class Progress:
       left = secs * (self._num_runs - self._num_done)
       parts.append(f'ETA {datetime.timedelta(seconds=round(left))}')
     print(' · '.join(parts), flush=True)
-
-
-def status(ended: batch.Ended) -> str:
-  """Returns the status of a run that has ended; see `results`."""
-  if ended.exit_code == 0:
-    return results_lib.FINISHED
-  if ended.was_stopped:
-    return results_lib.INTERRUPTED
-  return results_lib.FAILED
 
 
 class Host(NamedTuple):

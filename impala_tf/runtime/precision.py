@@ -52,10 +52,8 @@ def of_learner(config: config_lib.Config, device: str = 'CPU') -> str:
   if config.learner.precision != 'auto':
     return config.learner.precision
   # Runs in one process give the same numbers on every machine.
-  if (is_cpu(device) and not config.experiment.in_process
-      and _gains(config)):
-    return 'mixed_bfloat16'
-  return 'float32'
+  may = is_cpu(device) and not config.experiment.in_process
+  return 'mixed_bfloat16' if may and _gains(config) else 'float32'
 
 
 def of_actor(config: config_lib.Config) -> str:
@@ -72,17 +70,15 @@ def of_actor(config: config_lib.Config) -> str:
 
 def explain(config: config_lib.Config) -> str:
   """Explains the precision of a learner on CPUs in one line."""
-  chosen = of_learner(config)
-  reason = 'as configured'
-  if config.learner.precision == 'auto':
-    if config.experiment.in_process:
-      reason = 'the same numbers on every machine'
-    elif config.agent.torso not in _THAT_GAIN:
-      reason = f'nothing to gain with the torso {config.agent.torso!r}'
-    else:
-      has = instructions() or 'no instructions for bfloat16'
-      reason = f'this processor has {has}'
-  return f'torso in {chosen} on CPUs ({reason})'
+  has = instructions() or 'no instructions for bfloat16'
+  reason = f'this processor has {has}'
+  if config.learner.precision != 'auto':
+    reason = 'as configured'
+  elif config.experiment.in_process:
+    reason = 'the same numbers on every machine'
+  elif config.agent.torso not in _THAT_GAIN:
+    reason = f'nothing to gain with the torso {config.agent.torso!r}'
+  return f'torso in {of_learner(config)} on CPUs ({reason})'
 
 
 def _gains(config: config_lib.Config) -> bool:

@@ -10,8 +10,8 @@ from typing import Callable
 
 LIMIT_SECS = 600.  # For a peer; environments that may be slow get more.
 _SAY_SECS = 30.
-# Polls are a fraction of a second apart. A longer time means that this process
-# or its machine was stopped, which does not count as waiting.
+# Polls are a fraction of a second apart; after a longer time, this process or
+# its machine was stopped, which does not count as waiting.
 _MAX_POLL_SECS = 20.
 _POLL_SECS = 0.2
 

@@ -26,7 +26,7 @@ def _plan(monkeypatch, nodes, *flags):
   monkeypatch.setattr(sys, 'argv', ['cluster', *_FLAGS, *flags])
   args = cluster._parse_args()
   cluster._check_flags(args)
-  config = program.load_for_roles(args.config, args.gin_binding)
+  config = program.load_for_roles(args.config, args)
   return cluster_plan.Plan(args, config, [
       ray_connection.Resources(*node) for node in nodes])
 

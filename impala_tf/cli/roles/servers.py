@@ -113,8 +113,7 @@ def _learner_config(args: argparse.Namespace) -> config_lib.Config:
   if path is None:
     raise config_lib.UserError('a learner needs --config for a new run, or '
                                '--run_dir of one to be resumed')
-  config = run_directory.as_begun(
-      program.load_for_roles(path, args.gin_binding), args.run_dir)
+  config = program.load_for_roles(path, args)
   role_flags.check_sharing(args, config)
   _check_num_actors(config)
   sizing.fit(config)  # Refuses more levels than environments.
