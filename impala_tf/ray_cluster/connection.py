@@ -75,10 +75,9 @@ def connected(address: Optional[str], spare_cpus: float = 0.
               ) -> Iterator[List[Resources]]:
   """Connects to a cluster, and disconnects when the context ends.
 
-  Args:
-    address: 'auto' or 'HOST:PORT' of a cluster with this machine as a node;
-      None for Ray on this machine, which is stopped in the end.
-    spare_cpus: CPUs that Ray on this machine counts in excess of the real ones.
+  `address` is 'auto' or 'HOST:PORT' of a cluster with this machine as a node;
+  None for Ray on this machine, which counts `spare_cpus` more than the real
+  ones, and is stopped in the end.
 
   Yields the resources of each node. Raises UserError if Ray is not installed or
   cannot be reached, RunFailed if it fails later.

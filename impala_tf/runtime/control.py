@@ -15,9 +15,6 @@ def _nothing() -> None:
 class LoopControl:
   """Whether a learner's loop must stop, and who hears what it waits for.
 
-  By default nothing stops the loop, and nobody hears of it. To change one
-  function, use `dataclasses.replace`.
-
   Attributes:
     should_stop: says whether to end the loop with a checkpoint; called often.
     before_batch: called before each batch is waited for; may raise.

@@ -19,7 +19,7 @@ _QUERY = ('nvidia-smi', '--format=csv,noheader',
 _QUERY_SECS = 20.
 
 # Of CUDA 12, which TensorFlow 2.15 is built with, on Linux.
-_MIN_DRIVER = (525, 60, 13)
+_MIN_DRIVER = '525.60.13'
 # Hopper is 9.0. TensorFlow 2.15 has no code for later ones.
 _CAPABILITIES = (5, 0), (9, 0)
 
@@ -77,29 +77,29 @@ def explain() -> Optional[str]:
   if os.environ.get(_VISIBLE) == '':
     return f'{_VISIBLE} is empty: learning on the CPU'
   obstacle = _obstacle(gpus)
-  if obstacle is not None:
+  if obstacle:
     return f'{obstacle}: learning on the CPU; docs/gpu.md says more'
   names = ', '.join(dict.fromkeys(gpu.name for gpu in gpus))
   return f'the learner has {plurals.counted(len(gpus), "GPU")}: {names}'
 
 
-def _obstacle(gpus: Sequence[Gpu]) -> Optional[str]:
-  """Says why TensorFlow cannot use the GPUs; None if it can."""
+def _obstacle(gpus: Sequence[Gpu]) -> str:
+  """Says why TensorFlow cannot use the GPUs; '' if it can."""
   try:
     metadata.version('tensorflow')
   except metadata.PackageNotFoundError:  # tensorflow-cpu may be there.
     return ('TensorFlow is installed without CUDA (IMPALA_TF_EXTRA=gpu '
             './launch/setup.sh, or the extra gpu)')
   driver = gpus[0].driver
-  if _numbers(driver) < _MIN_DRIVER:
-    least = '.'.join(map(str, _MIN_DRIVER))
-    return f'the driver {driver} is older than {least}, which CUDA 12 needs'
+  if _numbers(driver) < _numbers(_MIN_DRIVER):
+    return (f'the driver {driver} is older than {_MIN_DRIVER}, which CUDA 12 '
+            'needs')
   for gpu in gpus:
     low, high = _CAPABILITIES
     if not low <= _numbers(gpu.capability) <= high:
       return (f'{gpu.name} has compute capability {gpu.capability}, but '
               'TensorFlow 2.15 is for 5.0 to 9.0')
-  return None
+  return ''
 
 
 def _numbers(version: str) -> Tuple[int, ...]:

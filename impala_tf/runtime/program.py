@@ -29,10 +29,9 @@ class State(enum.Enum):
 
 
 class Program:
-  """A program with a log file, to be placed, started, watched and stopped.
+  """A program with a log file, on this machine or on a node of a cluster.
 
-  No method waits for the program. Subclasses run it on this machine or on a
-  node of a cluster.
+  No method waits for the program.
 
   Attributes:
     name: name of the program, for messages; may have slashes.
