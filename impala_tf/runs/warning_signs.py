@@ -9,6 +9,7 @@ from impala_tf.runs import metrics
 _LARGEST_REWARD = {
     'abs_one': 1., 'tanh_asymmetric': 5., 'soft_asymmetric': 5.}
 _UNIFORM, _COLLAPSED = 0.99, 0.005  # Shares of the largest entropy.
+_MIN_UPDATES = 500  # Before, any policy may still be as it began.
 
 
 class WarningSigns:
@@ -24,7 +25,7 @@ class WarningSigns:
     """Yields a line for each sign that has lasted long enough by this row."""
     patience = self._config.experiment.total_frames / 10
     share = row.get('entropy_share')
-    if share is not None:
+    if share is not None and row['updates'] >= _MIN_UPDATES:
       for sign, is_there, advice in (
           ('chosen as if at random', share > _UNIFORM,
            'if rewards are small beside ImpalaConfig.entropy_cost, raise '

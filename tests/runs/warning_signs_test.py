@@ -17,7 +17,8 @@ def _signs(**impala):
 def _warnings(signs, rows):
   """Lists (frames, warning) of rows 10 frames apart."""
   return [(10 * i, text) for i, row in enumerate(rows)
-          for text in signs.notice({'frames': 10 * i, **row})]
+          for text in signs.notice(
+              {'frames': 10 * i, 'updates': 500, **row})]
 
 
 @pytest.mark.parametrize('share, words', [
@@ -28,6 +29,11 @@ def test_entropy_is_warned_of_once_after_a_tenth_of_the_run(share, words):
   rows = [{'entropy': 1.38, 'entropy_share': share}] * 50
   (frames, text), = _warnings(_signs(), rows)
   assert frames == _TOTAL_FRAMES / 10 and words in text
+
+
+def test_entropy_of_the_first_updates_is_no_sign():
+  rows = [{'entropy': 1.38, 'entropy_share': 1., 'updates': 499}] * 50
+  assert not _warnings(_signs(), rows)
 
 
 def test_entropy_that_moves_in_between_is_no_sign():
