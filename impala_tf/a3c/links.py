@@ -81,14 +81,7 @@ class MemoryLink:
   def __init__(self, store: store_lib.Store, agent: agent_lib.Agent,
                apply: Callable[[Contribution], None],
                target_agent: Optional[agent_lib.Agent] = None):
-    """Prepares the copies.
-
-    Args:
-      agent: agent that gets a copy of the shared parameters with each pull.
-      apply: changes them by a contribution.
-      target_agent: agent that gets a copy of theta-minus whenever that is
-        replaced; None for none.
-    """
+    """Prepares copies to the agent and, of theta-minus, to the target agent."""
     self._store = store
     self._apply = apply
     size = store.parameters.size

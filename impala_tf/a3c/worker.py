@@ -108,12 +108,8 @@ class WorkersInTurn:
                settings: Settings, seed: int):
     """Stores the parts; the first segment traces the graph.
 
-    Args:
-      link: way to the shared parameters.
-      agent: agent that gets a copy of them for each segment.
-      gradients_fn: gradients of the loss of an unroll [T+1, 1] at the agent's
-        parameters.
-      seed: seed of the action sampling.
+    `gradients_fn` computes those of an unroll [T+1, 1] at the agent's
+    parameters. `seed` is for sampling actions.
     """
     self._link = link
     self._agent = agent

@@ -2,22 +2,14 @@
 
 import itertools
 import time
-from typing import (
-  Callable,
-  Generator,
-  Iterator,
-  Optional,
-  Protocol,
-  Sequence,
-  Tuple,
-)
+from typing import Callable, Generator, Iterator, Optional, Protocol, Sequence
 
 from absl import logging
 
 from impala_tf.runtime import control as control_lib
 from impala_tf.runtime import interfaces
 
-AgreeFn = Callable[[bool, bool], Tuple[bool, bool]]
+AgreeFn = Callable[[bool, bool], tuple[bool, bool]]
 
 
 def train(batches: Iterator[interfaces.Batch],

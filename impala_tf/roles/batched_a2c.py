@@ -85,16 +85,16 @@ class SteppedTogether:
   def reset(self) -> dm_env.TimeStep:
     if isinstance(self._environment, env_processes.Workers):
       return self._receive(self._environment)
-    timestep = self._environment.reset()
-    self.side_channels = self._environment.side_channels
-    return timestep
+    return self._seen(self._environment.reset())
 
   def step(self, actions: np.ndarray) -> dm_env.TimeStep:
     self._check()
     if isinstance(self._environment, env_processes.Workers):
       self._environment.send(np.arange(self.num_envs, dtype=np.int32), actions)
       return self._receive(self._environment)
-    timestep = self._environment.step(actions)
+    return self._seen(self._environment.step(actions))
+
+  def _seen(self, timestep: dm_env.TimeStep) -> dm_env.TimeStep:
     self.side_channels = self._environment.side_channels
     return timestep
 

@@ -87,7 +87,7 @@ def learn(parts: learner_parts.LearnerParts,
       learner, parts.state.totals, _Gauges(parts, skipped).read,
       _make_level_log(parts), _gather(parts), reports.on_row)
   checkpoints = training_log.Checkpoints(
-      config.experiment.checkpoint_interval_secs, parts.saver, learner, log)
+      config.experiment.checkpoint_interval_secs, parts.save, learner, log)
   done = False
   try:
     with contextlib.closing(batches), checkpoints:

@@ -79,11 +79,8 @@ def supervisor(config: config_lib.Config, run_dir: str, chosen: Ports,
                is_done: Optional[Callable[[], bool]] = None):
   """Yields the supervisor of a run's processes, which have cores meanwhile.
 
-  Args:
-    profile: whether learner and actors record how they spend their time.
-    evaluate: whether an evaluator runs beside training.
-    is_done: says whether the learner, in another place, has ended; None if
-      learners are processes of the supervisor, too.
+  `is_done` says whether the learner, in another place, has ended; None if
+  learners are processes of the supervisor, too.
   """
   addresses = [f'localhost:{port}' for port in chosen.reverb]
   joint_addresses = [f'localhost:{port}' for port in chosen.tensorflow]
