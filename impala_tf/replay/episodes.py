@@ -50,10 +50,8 @@ class Chains:
   def add(self, row: int, step_type: np.ndarray) -> Optional[list[int]]:
     """Adds the newest unroll, of environment number `row` of the actor.
 
-    Returns:
-      Places of a chain's unrolls if the chain is complete, else None. The
-      newest unroll of any environment is at -1, the one before at -2, and so
-      on.
+    Returns the places of a chain's unrolls if it is complete, else None. The
+    newest unroll of any environment is at -1, the one before at -2, and so on.
     """
     place = self._count
     self._count += 1

@@ -139,11 +139,9 @@ def evaluate(agent: agent_lib.Agent,
   plays no more. Ctrl-C ends it with the episodes that are over.
 
   Args:
-    num_episodes: number of episodes, at least 1.
     on_step: called at the beginning and after each step with the number of
       episodes that the first environment has ended.
     deterministic: take the most probable actions, which the protocol does not.
-    max_frames: environment frames of an episode.
     on_progress: called after each step with the numbers of episodes that are
       over, and of frames that were played.
   """

@@ -168,11 +168,7 @@ def learn_here(config: config_lib.Config, endpoint: endpoint_lib.Endpoint,
                ) -> Optional[int]:
   """Learns in this process, in turns with an actor or beside other processes.
 
-  Args:
-    callbacks: called after each update, see `interfaces.Callback`.
-    check: called again and again; raises an error if actors have failed.
-    signals: notes the signals that end the run; None for `StopSignals`.
-
+  `check` is called again and again, and raises an error if actors have failed.
   Returns the signal that ended the run; None if the run is done.
   """
   # Here, after all checks, since they import TensorFlow, which takes seconds.

@@ -76,7 +76,11 @@ def _checked(text: str, what: str, is_file: bool = True) -> io.StringIO:
             f'{what} refers to code (@{references.names[0]}), but a .gin file '
             'binds data only; write the value itself')
       if isinstance(statement, config_parser.ImportStatement):
-        _check_import(statement, what)
+        if statement.module not in _MODULES:
+          raise config_lib.ConfigError(
+              f'{what} imports {statement.module}, but a .gin file binds data '
+              f'and may import {" and ".join(_MODULES[1:])} only; leave that '
+              'out')
         imported.add(statement.module)
       if isinstance(statement, config_parser.BindingStatement):
         if statement.arg_name:
@@ -99,14 +103,6 @@ def _checked(text: str, what: str, is_file: bool = True) -> io.StringIO:
           f'{where}: {option_names.problem("", name)}')
   stream.seek(0)
   return stream
-
-
-def _check_import(statement: config_parser.ImportStatement, what: str) -> None:
-  """Raises ConfigError if a statement imports anything but configs."""
-  if statement.module not in _MODULES:
-    raise config_lib.ConfigError(
-        f'{what} imports {statement.module}, but a .gin file binds data and '
-        f'may import {" and ".join(_MODULES[1:])} only; leave that out')
 
 
 def _check_binding(statement: config_parser.BindingStatement,
