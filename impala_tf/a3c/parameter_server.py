@@ -52,13 +52,8 @@ class ParameterServer:
 
   To the loop it is a learner, whose updates are those of the workers.
 
-  Attributes:
-    agent: agent with the parameters of the last `take_all`.
-    hyperparameters: see `learner.Learner`; no worker reads them.
-    num_updates: int64 variable, updates of all workers.
-    num_frames: int64 variable, environment frames of all workers.
-    saved: the counts, for a checkpoint.
-    memory: the optimiser's memory and the target network.
+  Its counts are of all workers, who do not read `hyperparameters`; `saved` has
+  the counts for a checkpoint. `agent` has what the last `take_all` took.
   """
 
   def __init__(self, config: config_lib.Config,

@@ -94,15 +94,12 @@ class UnrollBuffer:
     `t` is 0 to T; or int [n] if rows are at different steps, none of them at 0.
     `rows` are indices of these environments, int [n]; all by default.
     """
-    self._record_observation(t, env_output.observation, rows)
     values = env_output + agent_output
     for i, array in self._step_arrays:
       array[rows, t] = values[i]
-
-  def _record_observation(self, t: Any, observation: np.ndarray,
-                          rows: Any) -> None:
-    """Stores each frame once: the stack of x_0, then the newest frames."""
-    array = self._arrays.env_outputs.observation
+    # Each frame once: the stack of x_0, then the newest frames.
+    observation, array = (
+        env_output.observation, self._arrays.env_outputs.observation)
     stack = self._frame_stack
     if stack == 1:
       array[rows, t] = observation

@@ -139,6 +139,9 @@ def make_publisher(config: config_lib.Config, address: str,
   machine.
   """
   table = weights.Table(address)
+  # Old parameters come of every version.
+  is_late = (config.experiment.in_process and
+             config.actor.controlled_lag_updates is None)
   if not config.experiment.in_process:
     destinations = weights.in_other_processes(
         table, memory, config.actor.synchronisation != 'none')
@@ -152,4 +155,4 @@ def make_publisher(config: config_lib.Config, address: str,
   return weights.Publisher(
       weights.make_snapshot(learner.agent.published_variables),
       weights.frames_from(version, frames, frames_per_update),
-      destinations)
+      destinations, is_late)

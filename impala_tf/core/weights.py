@@ -91,17 +91,32 @@ class Publisher:
 
   def __init__(self, snapshot: Callable[[], np.ndarray],
                frames_at: Callable[[int], int],
-               destinations: Sequence[Destination]):
-    """Stores the parts; `frames_at` maps updates to their frames."""
+               destinations: Sequence[Destination], is_late: bool = False):
+    """Stores the parts; `frames_at` maps updates to their frames.
+
+    If it is late, updates are noted until `catch_up`: in one process eight
+    batches or so may be played with the same parameters, and intermediate
+    versions are never fetched.
+    """
     self.snapshot = snapshot
     self._frames_at = frames_at
     self._destinations = destinations
+    self._is_late = is_late
+    self._noted: Optional[int] = None
     self._lock = threading.Lock()
     self._version = -1
 
   def after_update(self, update: interfaces.Update) -> None:
-    """Publishes the parameters that an update has made; see `publish`."""
-    self.publish(update.updates)
+    """Publishes the parameters that an update has made, or notes them."""
+    self._noted = update.updates
+    if not self._is_late:
+      self.catch_up()
+
+  def catch_up(self) -> None:
+    """Publishes the newest version unless it was published; see `publish`."""
+    if self._noted is not None:
+      self.publish(self._noted)
+      self._noted = None
 
   def publish(self, version: int) -> None:
     """Publishes the present parameters under their number of updates.
@@ -118,28 +133,6 @@ class Publisher:
       stamp = parameter_memory.Stamp(version, self._frames_at(version))
       for destination in self._destinations:
         destination.write(stamp, parameters)
-
-
-class LatePublisher:
-  """A callback that publishes parameters just before they are fetched.
-
-  In one process eight batches or so may be played with the same ones, and
-  intermediate versions are never fetched.
-  """
-
-  def __init__(self, publisher: Publisher):
-    self._publisher = publisher
-    self._version: Optional[int] = None
-
-  def after_update(self, update: interfaces.Update) -> None:
-    """Notes that there are new parameters."""
-    self._version = update.updates
-
-  def catch_up(self) -> None:
-    """Publishes the newest version unless it was published."""
-    if self._version is not None:
-      self._publisher.publish(self._version)
-      self._version = None
 
 
 class Table:

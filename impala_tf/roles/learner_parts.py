@@ -96,7 +96,7 @@ def make(config: config_lib.Config, announced: config_lib.Config,
       config, run_dir, log_dir, environment, state, learners.is_chief)
   learner = state.learner
   replay_dir = None
-  if endpoint.saves_replay(config):
+  if config.num_replayed and config.replay.survives_resume and link is None:
     replay_dir = checkpoint_lib.replay_directory(run_dir)
   server, memory = transport.serve(
       config, announced, learner.agent.published_variables,

@@ -44,7 +44,7 @@ def run_learner(config: config_lib.Config, endpoint: endpoint_lib.Endpoint,
     parts = learner_parts.make(
         config, announced, endpoint, config.learner.queue_capacity, learners)
     return learning.learn(
-        parts, learning.batches(parts, control), parts.publisher, reports,
+        parts, learning.batches(parts, control), reports,
         config.experiment.log_interval_secs,
         config.experiment.log_interval_updates)
 

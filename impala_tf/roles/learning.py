@@ -57,8 +57,8 @@ def batches(parts: learner_parts.LearnerParts,
 
 def learn(parts: learner_parts.LearnerParts,
           batches: Generator[types.Unroll, None, None],
-          publisher: interfaces.Callback, reports: interfaces.Reports,
-          log_interval_secs: float, log_interval_updates: int) -> bool:
+          reports: interfaces.Reports, log_interval_secs: float,
+          log_interval_updates: int) -> bool:
   """Learns from batches until they end; returns whether the run is done.
 
   It is done once all frames are learned from, the return is high enough, or a
@@ -84,8 +84,7 @@ def learn(parts: learner_parts.LearnerParts,
     with contextlib.closing(batches), checkpoints:
       done = loop.train(
           batches, parts.learners.wrap_learner(learner),
-          list(_callbacks(parts, publisher, skipped, log, checkpoints,
-                          reports)),
+          list(_callbacks(parts, skipped, log, checkpoints, reports)),
           functools.partial(log.is_done, config.experiment))
     return done
   finally:
@@ -97,7 +96,6 @@ def learn(parts: learner_parts.LearnerParts,
 
 
 def _callbacks(parts: learner_parts.LearnerParts,
-               publisher: interfaces.Callback,
                skipped: skipped_updates.SkippedUpdates,
                log: training_log.TrainingLog,
                checkpoints: training_log.Checkpoints,
@@ -107,7 +105,7 @@ def _callbacks(parts: learner_parts.LearnerParts,
     yield priorities.Prioritiser(parts.address, queue_lib.REPLAY)
   if parts.member is not None:
     yield parts.member  # May change parameters.
-  yield publisher
+  yield parts.publisher
   yield skipped  # Empties the metrics of an update that changed nothing.
   if parts.config.num_replayed:
     yield kinds.ReplayColumns(parts.config.num_replayed, _gather(parts))

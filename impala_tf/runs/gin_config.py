@@ -89,8 +89,12 @@ def _checked(text: str, what: str, is_file: bool = True) -> io.StringIO:
         else:
           macros.append((statement.selector, where))
   except SyntaxError as error:
-    _explain_word(error, what, is_file)
-    raise
+    found = re.search("Failed to parse token '(.*)'", error.msg)
+    if not found:
+      raise
+    where = f'{what}, line {error.lineno}' if is_file else what
+    raise config_lib.ConfigError(  # Of an unquoted or misspelt value.
+        f'{where}: {option_names.value_problem(found[1])}') from error
   for prefix in used:
     if not imported.issuperset((_MODULES[0], f'impala_tf.{prefix}')):
       raise config_lib.ConfigError(
@@ -124,15 +128,6 @@ def _check_binding(statement: config_parser.BindingStatement,
                f'{prefix}.{section}.{option}')
   if problem is not None:
     raise config_lib.ConfigError(f'{where}: {problem}')
-
-
-def _explain_word(error: SyntaxError, what: str, is_file: bool) -> None:
-  """Raises ConfigError if gin failed on an unquoted or misspelt value."""
-  found = re.search("Failed to parse token '(.*)'", error.msg)
-  if found:
-    where = f'{what}, line {error.lineno}' if is_file else what
-    raise config_lib.ConfigError(
-        f'{where}: {option_names.value_problem(found[1])}') from error
 
 
 def _with_neighbours(text: str, directory: str) -> str:
