@@ -53,7 +53,7 @@ class ParameterServer:
   To the loop it is a learner, whose updates are those of the workers.
 
   Its counts are of all workers, who do not read `hyperparameters`; `saved` has
-  the counts for a checkpoint. `agent` has what the last `take_all` took.
+  them for a checkpoint. `agent` has the parameters of the last `take_all`.
   """
 
   def __init__(self, config: config_lib.Config,

@@ -74,10 +74,6 @@ class _Episode(NamedTuple):
   columns: tuple[np.ndarray, ...]
   next: int
 
-  @property
-  def is_over(self) -> bool:
-    return self.next == len(self.columns[0])
-
 
 def read(chains: tf.data.Dataset, num_unrolls: int, packed: packing.Packing,
          recompute: Optional[RecomputeFn] = None) -> Iterator[types.Unroll]:
@@ -100,7 +96,7 @@ def read(chains: tf.data.Dataset, num_unrolls: int, packed: packing.Packing,
   core_state = None
   while True:
     for i, episode in enumerate(episodes):
-      if episode.is_over:
+      if episode.next == len(episode.columns[0]):
         columns = tuple(column.numpy() for column in next(sampled))
         if len(columns[0]) == 1:
           # It begins with an episode, so its start resets the memory.

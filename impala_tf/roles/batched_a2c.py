@@ -190,7 +190,13 @@ class SyncStepPlayer:
         self._actor.run_unroll()
         return
       except env_processes.WorkerError as error:
-        self._note_death(error)
+        self._close()
+        now = time.monotonic()
+        self._deaths.append(now)
+        if (len(self._deaths) == self._deaths.maxlen and
+            now - self._deaths[0] < self._config.actor.restart_window_secs):
+          raise
+        logging.warning('All environments begin anew: %s', error)
 
   def _check(self) -> None:
     if self._control.should_stop():
@@ -213,16 +219,6 @@ class SyncStepPlayer:
     except BaseException:
       environment.close()
       raise
-
-  def _note_death(self, error: env_processes.WorkerError) -> None:
-    """Closes the environments; raises after too many deaths."""
-    self._close()
-    now = time.monotonic()
-    self._deaths.append(now)
-    if (len(self._deaths) == self._deaths.maxlen and
-        now - self._deaths[0] < self._config.actor.restart_window_secs):
-      raise error
-    logging.warning('All environments begin anew: %s', error)
 
   def _close(self) -> None:
     if self._actor is not None:

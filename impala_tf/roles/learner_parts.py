@@ -71,13 +71,9 @@ def make(config: config_lib.Config, announced: config_lib.Config,
   """Makes the learner's parts, restores the newest checkpoint, publishes it.
 
   `config` has numbers for all options left to the machine; `announced` is as it
-  was given, for actors.
-
-  Raises:
-    OSError: if the port is taken.
-    ConfigError: if the config cannot be trained so.
-    ConnectionError: if a replay elsewhere does not answer.
-    checkpoint.CheckpointError: if all checkpoints are damaged.
+  was given, for actors. Raises OSError if the port is taken, ConfigError if the
+  config cannot be trained so, ConnectionError if a replay elsewhere does not
+  answer, CheckpointError if all checkpoints are damaged.
   """
   link = None
   run_dir, sharing = endpoint.run_dir, endpoint.sharing

@@ -73,14 +73,11 @@ class EpisodeWindow:
           episode_steps: np.ndarray,
           metrics: Mapping[str, np.ndarray] = metrics_lib.NO_METRICS
           ) -> None:
-    """Adds the episodes that ended within a batch of unrolls.
+    """Adds the episodes that ended within a batch of unrolls, arrays [T, B].
 
-    Args:
-      is_first: bool [T, B], whether x_1 to x_T begin an episode. x_0 was the
-        last of an earlier unroll and counted there.
-      episode_return: float32 [T, B], raw returns.
-      episode_steps: int32 [T, B], agent steps.
-      metrics: float32 [T, B] by name, what the level reported of the episodes.
+    `is_first` says whether x_1 to x_T begin an episode: x_0 was the last of an
+    earlier unroll and counted there. Returns are raw, lengths in agent steps;
+    `metrics` are what the level reported, by name.
     """
     is_told = is_first & np.isfinite(episode_return)
     self._returns.extend(episode_return[is_told].tolist())
