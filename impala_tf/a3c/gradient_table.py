@@ -57,9 +57,7 @@ class TableLink:
   def push(self, contribution: links.Contribution) -> None:
     """Waits until the queue has taken a contribution.
 
-    Raises:
-      ConnectionError: the server does not answer any more.
-      ValueError: there are too many metrics.
+    Raises ConnectionError without a server, ValueError for too many metrics.
     """
     facts = contribution._asdict()
     gradient = facts.pop('gradient')
@@ -90,15 +88,10 @@ class Intake:
   def __init__(self, address: str, store: store_lib.Store,
                apply: Callable[[links.Contribution], None],
                publisher: weights.Publisher, total_frames: int):
-    """Starts the thread.
+    """Starts the thread, with the address of this process's server.
 
-    Args:
-      address: 'host:port' of this process's server.
-      store: shared parameters, opened for this thread alone: a lock on the
-        same file would not keep out other threads of the process.
-      apply: changes the parameters by a contribution.
-      publisher: publishes them after each contribution.
-      total_frames: environment frames after which no more are applied.
+    `store` must be opened for this thread alone: a lock on the same file would
+    not keep out other threads of the process.
     """
     self._address = address
     self._store = store

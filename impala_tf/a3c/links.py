@@ -37,13 +37,6 @@ class Settings(NamedTuple):
   total_frames: int
   target_interval_frames: int  # I_target.
 
-  def learning_rate_at(self, num_frames: int) -> float:
-    """Returns an update's rate; `num_frames` includes the update's own."""
-    if not self.annealed:
-      return self.learning_rate
-    left = max(self.total_frames - num_frames, 0) / self.total_frames
-    return self.learning_rate * left
-
 
 class Link(Protocol):
   """A process's way to the shared parameters."""
@@ -62,8 +55,10 @@ def apply(store: store_lib.Store, update: optimizers.UpdateFn,
   If the gradient is not finite the parameters stay as they are.
   """
   counts = store.counts
-  learning_rate = settings.learning_rate_at(
-      counts.num_frames + contribution.num_frames)
+  learning_rate, total_frames = settings.learning_rate, settings.total_frames
+  if settings.annealed:
+    num_frames = counts.num_frames + contribution.num_frames
+    learning_rate *= max(total_frames - num_frames, 0) / total_frames
   if np.isfinite(contribution.metrics['gradient_norm']):
     store.push(update, contribution.slot, contribution.gradient, learning_rate)
   store.add_frames(
@@ -81,14 +76,7 @@ class MemoryLink:
   def __init__(self, store: store_lib.Store, agent: agent_lib.Agent,
                apply: Callable[[Contribution], None],
                target_agent: Optional[agent_lib.Agent] = None):
-    """Prepares the copies.
-
-    Args:
-      agent: agent that gets a copy of the shared parameters with each pull.
-      apply: changes them by a contribution.
-      target_agent: agent that gets a copy of theta-minus whenever that is
-        replaced; None for none.
-    """
+    """Prepares copies to the agent and, of theta-minus, to the target agent."""
     self._store = store
     self._apply = apply
     size = store.parameters.size

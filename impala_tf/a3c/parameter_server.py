@@ -39,14 +39,7 @@ class Segments(NamedTuple):
 
 
 class _Memory(tf.Module):
-  """The optimiser's memory and the target network, in checkpoints.
-
-  Shapes: S slots, P parameters.
-
-  Attributes:
-    slots: float32 variable [S, P].
-    target_parameters: float32 variable [P].
-  """
+  """The optimiser's slots [S, P] and target network [P], in checkpoints."""
 
   def __init__(self, slots: np.ndarray, target_parameters: np.ndarray):
     super().__init__(name='asynchronous')
@@ -59,13 +52,8 @@ class ParameterServer:
 
   To the loop it is a learner, whose updates are those of the workers.
 
-  Attributes:
-    agent: agent with the parameters of the last `take_all`.
-    hyperparameters: see `learner.Learner`; no worker reads them.
-    num_updates: int64 variable, updates of all workers.
-    num_frames: int64 variable, environment frames of all workers.
-    saved: the counts, for a checkpoint.
-    memory: the optimiser's memory and the target network.
+  Its counts are of all workers, who do not read `hyperparameters`; `saved` has
+  them for a checkpoint. `agent` has the parameters of the last `take_all`.
   """
 
   def __init__(self, config: config_lib.Config,
@@ -131,11 +119,7 @@ class SegmentReader:
 
   def __init__(self, server: ParameterServer, store: store_lib.Store,
                poll_secs: float, check: Callable[[], None]):
-    """Stores the parts.
-
-    Looks at the records are `poll_secs` apart; `check` is called at each, and
-    may raise.
-    """
+    """Looks every `poll_secs`, and calls `check`, which may raise."""
     self._server = server
     self._store = store
     self._poll_secs = poll_secs
@@ -177,7 +161,6 @@ class SegmentMetrics:
   """A callback that averages the metrics of segments that were not skipped."""
 
   def __init__(self, skipped: skipped_updates.SkippedUpdates):
-    """Stores the count of skipped updates."""
     self._skipped = skipped
 
   def after_update(self, update: interfaces.Update[Segments]) -> None:

@@ -46,14 +46,10 @@ class Settings(NamedTuple):
 class Worker:
   """A worker: an environment, and its state of the shared agent.
 
-  Attributes:
-    name: name of the worker, for messages.
-    slot: index in `Store.slots` of the memory of the worker's optimiser.
-    env_output: x_t, leading [1].
-    core_state: memory before x_t, tensors [1, ...].
-    agent_output: the choice at x_t; None if there is none yet.
-    next_core_state: memory after that choice.
-    final_epsilon: value that its epsilon is annealed to.
+  `env_output` is x_t, leading [1], `core_state` the memory before it, tensors
+  [1, ...]. `agent_output` is the choice at x_t, None if there is none yet, and
+  `next_core_state` the memory after it. The worker's epsilon is annealed to
+  `final_epsilon`. For `slot` see `links.Contribution`.
   """
 
   def __init__(self, name: str, slot: int,
@@ -108,12 +104,8 @@ class WorkersInTurn:
                settings: Settings, seed: int):
     """Stores the parts; the first segment traces the graph.
 
-    Args:
-      link: way to the shared parameters.
-      agent: agent that gets a copy of them for each segment.
-      gradients_fn: gradients of the loss of an unroll [T+1, 1] at the agent's
-        parameters.
-      seed: seed of the action sampling.
+    `gradients_fn` computes those of an unroll [T+1, 1] at the agent's
+    parameters. `seed` is for sampling actions.
     """
     self._link = link
     self._agent = agent

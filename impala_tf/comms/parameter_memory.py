@@ -164,10 +164,7 @@ class Reader:
 
 
 def find(tables: Iterable[str]) -> Optional[Reader]:
-  """Opens the memory named among the tables of a learner's server.
-
-  Returns None if there is none that this process can open.
-  """
+  """Opens the memory named among a learner's tables; None if it cannot."""
   for name in tables:
     if name.startswith(PREFIX):
       with contextlib.suppress(OSError, ValueError):

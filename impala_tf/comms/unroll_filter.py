@@ -100,12 +100,9 @@ def refusing(packed: packing.Packing, fingerprint: int,
              ) -> TakesFn:
   """Makes a predicate for `tf.data.Dataset.filter`.
 
-  Args:
-    fingerprint: required fingerprint, see `config.fingerprint.of_unrolls`.
-    refusals: counts of refused unrolls; None to count none.
-    agent: only agent whose unrolls are accepted; None for any.
-    is_shared: whether several agents write to the table.
-    must_be_finite: whether to reject unrolls with NaN or infinity.
+  It requires a fingerprint and, unless that is None, an agent. `refusals` are
+  counted unless they are None. `is_shared` is whether several agents write to
+  the table.
   """
 
   def note(sender, of_agent, is_known, is_own):

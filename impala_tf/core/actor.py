@@ -58,10 +58,8 @@ class UnrollBuffer:
                frame_stack: int):
     """Allocates the arrays, which are used again for each batch of unrolls.
 
-    Args:
-      spec: shapes and dtypes of one unroll; see `types.unroll_spec`.
-      level_index: int32 [E], level of each environment.
-      frame_stack: S of `types.Unroll`.
+    `spec` is `types.unroll_spec`'s, `level_index` int32 [E], and `frame_stack`
+    S of `types.Unroll`.
     """
     num_envs = len(level_index)
     self._frame_stack = frame_stack
@@ -96,15 +94,12 @@ class UnrollBuffer:
     `t` is 0 to T; or int [n] if rows are at different steps, none of them at 0.
     `rows` are indices of these environments, int [n]; all by default.
     """
-    self._record_observation(t, env_output.observation, rows)
     values = env_output + agent_output
     for i, array in self._step_arrays:
       array[rows, t] = values[i]
-
-  def _record_observation(self, t: Any, observation: np.ndarray,
-                          rows: Any) -> None:
-    """Stores each frame once: the stack of x_0, then the newest frames."""
-    array = self._arrays.env_outputs.observation
+    # Each frame once: the stack of x_0, then the newest frames.
+    observation, array = (
+        env_output.observation, self._arrays.env_outputs.observation)
     stack = self._frame_stack
     if stack == 1:
       array[rows, t] = observation
@@ -149,13 +144,10 @@ class Actor:
                spec: types.Unroll, seed: int, acts_anew: bool = False):
     """Starts the environments.
 
-    Args:
-      agent: agent whose variables `fetcher` updates.
-      spec: shapes and dtypes of one unroll; see `types.unroll_spec`.
-      seed: seed of the action sampling.
-      acts_anew: whether the parameters that are fetched as the unroll begins
-        choose the action at x_0, too. Else it stays that of the unroll before,
-        which costs nothing.
+    `fetcher` updates the agent's variables, `spec` is `types.unroll_spec`'s,
+    and `seed` samples actions. With `acts_anew` the parameters that are fetched
+    as the unroll begins choose the action at x_0, too. Else it stays that of
+    the unroll before, which costs nothing.
     """
     num_envs = environment.num_envs
     self._acts_anew = acts_anew

@@ -41,11 +41,8 @@ def make_batches(source: sampling.Source, packed: packing.Packing,
                  ) -> Iterable[types.Unroll]:
   """Makes batches from the queue (`source`), in whose order they come.
 
-  The replay gives the other unrolls of each batch; None for none.
-
-  Returns:
-    Iterable of `types.Unroll` with leading [T+1, B] ([B] for fields without
-    time); if any are replayed, `origin` marks them.
+  The replay gives the other unrolls of each batch, which `origin` then marks;
+  None for none. Batches have leading [T+1, B], [B] for fields without time.
   """
   is_taken = unroll_filter.refusing(
       packed, wanted.fingerprint, wanted.refusals, wanted.agent,
@@ -85,13 +82,10 @@ class BatchReader:
                prepare: Callable[[Any], Any] = lambda batch: batch,
                refusals: Optional[unroll_filter.Refusals] = None,
                pace: Optional[shared_replay.Pacemaker] = None):
-    """Starts the thread that reads.
+    """Starts the thread that reads, and prepares each batch ahead of time.
 
-    Args:
-      prepare: function that is applied to each batch ahead of time.
-      refusals: counts the unrolls that the dataset leaves out.
-      pace: says whether to wait for other agents, and why no batch comes; None
-        if no replay is shared.
+    `refusals` counts the unrolls that the dataset leaves out. `pace` says
+    whether to wait for other agents; None if no replay is shared.
     """
     self._dataset = dataset
     self._prepare = prepare
@@ -106,11 +100,8 @@ class BatchReader:
   def poll(self, control: control_lib.LoopControl) -> Optional[types.Unroll]:
     """Returns the next batch, or None if none comes within a fifth of a second.
 
-    Then `control` has heard why.
-
-    Raises:
-      RuntimeError: reading failed.
-      UserError: all unrolls are left out.
+    Then `control` has heard why. Raises RuntimeError if reading failed,
+    UserError if all unrolls are left out.
     """
     if self._pace is not None and self._pace.must_pause(control):
       return None

@@ -103,12 +103,13 @@ def make_unroll_spec(config: config_lib.Config, environment: AnyEnvironment,
 def make_learner(config: config_lib.Config,
                  environment: environment_lib.BatchedEnvironment,
                  strategy: tf.distribute.Strategy) -> learner_lib.Learner:
-  """Makes a learner with fresh parameters.
-
-  Raises ConfigError if the devices cannot share a batch evenly.
-  """
+  """Makes a new learner; ConfigError if devices cannot share a batch evenly."""
   devices = strategy.extended.worker_devices
-  _check_batch_size(config, len(devices))
+  if config.learner.batch_size % len(devices):
+    raise config_lib.ConfigError(
+        f'LearnerConfig.batch_size is {config.learner.batch_size}, which '
+        f'{len(devices)} devices cannot share evenly; use a multiple of '
+        f'{len(devices)}')
   compile_step = {'auto': not precision_lib.is_cpu(devices[0]), 'on': True,
                   'off': False}[config.learner.xla]
   with strategy.scope():
@@ -137,12 +138,3 @@ def make_learner(config: config_lib.Config,
           environment.frames_per_step, compile_step,
           (priorities.METRIC,) if config.has_priorities else ()),
       kinds)
-
-
-def _check_batch_size(config: config_lib.Config, num_devices: int) -> None:
-  """Raises ConfigError if devices would get shares of different sizes."""
-  if config.learner.batch_size % num_devices:
-    raise config_lib.ConfigError(
-        f'LearnerConfig.batch_size is {config.learner.batch_size}, which '
-        f'{num_devices} devices cannot share evenly; use a multiple of '
-        f'{num_devices}')

@@ -99,10 +99,9 @@ class Learner:
     """Builds the optimiser.
 
     Args:
-      agent: built, within the scope of `strategy`.
+      agent: built, as `hyperparameters` are, within the scope of `strategy`.
       make_optimizer: function that makes a `rmsprop.RMSProp`, or another with
         its methods, of a function that returns the learning rate.
-      hyperparameters: variables made within the scope of `strategy`.
       strategy: strategy over the learner's devices, whose number divides B; and
         over the devices of other learners, if several update together.
       kinds: the kinds of unrolls in a batch, if some are replayed. Those count

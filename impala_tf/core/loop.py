@@ -2,22 +2,14 @@
 
 import itertools
 import time
-from typing import (
-  Callable,
-  Generator,
-  Iterator,
-  Optional,
-  Protocol,
-  Sequence,
-  Tuple,
-)
+from typing import Callable, Generator, Iterator, Optional, Protocol, Sequence
 
 from absl import logging
 
 from impala_tf.runtime import control as control_lib
 from impala_tf.runtime import interfaces
 
-AgreeFn = Callable[[bool, bool], Tuple[bool, bool]]
+AgreeFn = Callable[[bool, bool], tuple[bool, bool]]
 
 
 def train(batches: Iterator[interfaces.Batch],
@@ -32,13 +24,9 @@ def train(batches: Iterator[interfaces.Batch],
   limit of skipped updates, checkpoints, profile, and the user's own. They know
   of each other only what they find in the `Update`.
 
-  Args:
-    batches: time-major batches; they end if the process is to stop.
-    is_done: says whether the run needs no more updates.
-
-  Returns:
-    Whether the run is done, or a callback has ended it with StopTraining; the
-    callbacks after that one do not hear of the update.
+  Batches are time-major. Returns whether the run is done, or a callback has
+  ended it with StopTraining; the callbacks after that one do not hear of the
+  update.
   """
   done = True
   while not is_done():

@@ -65,16 +65,14 @@ def make_replay(spec: types.Unroll, capacity: int, memory_bytes: int,
                 episode_unrolls: Optional[int] = None) -> reverb.Table:
   """Makes the replay (table D.3 of the paper), which drops its oldest items.
 
+  It holds `capacity` unrolls; raises ConfigError if the machine's memory is too
+  small for so many.
+
   Args:
-    capacity: unrolls that it holds.
-    memory_bytes: memory of the machine.
     priority_exponent: alpha, the power of items' priorities with which they are
       sampled; 0: uniformly.
     episode_unrolls: most unrolls of an item, which is a chain of them (see
       `replay.episodes`); None: an item is an unroll.
-
-  Raises:
-    ConfigError: the memory is too small for so many unrolls.
   """
   size = _compressed_bytes(spec)
   if capacity * size > memory_bytes:
@@ -108,14 +106,10 @@ def make_server(tables: Sequence[reverb.Table], port: Optional[int],
                 checkpoint_dir: Optional[str] = None) -> reverb.Server:
   """Serves `tables` on `port`, or on a free one if that is None.
 
-  Args:
-    checkpoint_dir: directory to which `reverb.Client.checkpoint` writes the
-      tables' unrolls, and from which the replay's newest are read back; None
-      for none.
-
-  Raises:
-    OSError: the port is taken, or this process does not reach the server.
-    UserError: the files in `checkpoint_dir` are damaged.
+  To `checkpoint_dir`, if any, `reverb.Client.checkpoint` writes the tables'
+  unrolls, and from there the replay's newest are read back. Raises OSError if
+  the port is taken, or this process does not reach the server; UserError if the
+  files there are damaged.
   """
   port, claimed = ports.claim(port)
   held = contextlib.ExitStack()
@@ -152,20 +146,16 @@ class UnrollWriter:
                stamp: packing.Stamp = packing.NO_STAMP,
                replay_address: Optional[str] = None,
                chains: Optional[episodes.Chains] = None):
-    """Connects.
+    """Connects to the queue's server at 'host:port'.
 
     Args:
-      address: 'host:port' of the queue's server.
-      spec: shapes and dtypes of one unroll, as the tables were made for.
       tables: names of the tables that take each unroll, in this order: one that
         may block comes last.
-      stamp: sender and config, for each unroll.
       replay_address: 'host:port' of the replay's server; None: the queue's.
       chains: joins unrolls to items of the replay; None: an item is an unroll.
 
-    Raises:
-      ConnectionError: a server does not answer.
-      ConfigError: a table takes other unrolls.
+    Raises ConnectionError if a server does not answer, ConfigError if a table
+    takes other unrolls than those of `spec`.
     """
     self._packing = packing.Packing(spec)
     self._stamp = stamp

@@ -46,14 +46,8 @@ def serve(config: config_lib.Config, announced: config_lib.Config,
           ) -> Tuple[reverb.Server, Optional[parameter_memory.Memory]]:
   """Starts a learner's Reverb server, and publishes the config.
 
-  Args:
-    announced: the config as it was given, which actors receive.
-    variables: variables whose values actors fetch.
-    port: port on which the server listens; None for a free one.
-    replay_dir: directory of the saved replay; None if it is not saved.
-
-  Returns:
-    The server, and memory for parameters if other processes may share it.
+  Actors receive the config as it was given, `announced`, and fetch `variables`.
+  Returns the server, and memory for parameters if other processes may share it.
   """
   memory = None
   if not config.experiment.in_process:
@@ -78,11 +72,8 @@ def make_writer(config: config_lib.Config, address: str, spec: types.Unroll,
                 agent: int = 0) -> queue_lib.UnrollWriter:
   """Makes the writer of an actor's unrolls; see `queue.UnrollWriter`.
 
-  Args:
-    address: 'host:port' of the queue's server.
-    task: number of the actor that writes.
-    replay_address: 'host:port' of the replay's server; None: the queue's.
-    agent: number of the agent among those that share the replay.
+  `task` is the number of the actor, `agent` that of its agent among those that
+  share the replay.
   """
   tables = [queue_lib.QUEUE]
   if config.num_replayed:
@@ -106,8 +97,6 @@ def make_batches(config: config_lib.Config, spec: types.Unroll, address: str,
   """Makes the batches that a learner reads; see `batches.make_batches`.
 
   Args:
-    address: 'host:port' of the queue's server.
-    refusals: counts unrolls that are left out.
     shared: 'host:port' of a replay that several agents share, and this agent's
       number among them; None: the replay, if any, is the queue's neighbour.
     recompute: see `sources.EpisodeReplay`.
@@ -150,6 +139,9 @@ def make_publisher(config: config_lib.Config, address: str,
   machine.
   """
   table = weights.Table(address)
+  # Old parameters come of every version.
+  is_late = (config.experiment.in_process and
+             config.actor.controlled_lag_updates is None)
   if not config.experiment.in_process:
     destinations = weights.in_other_processes(
         table, memory, config.actor.synchronisation != 'none')
@@ -163,4 +155,4 @@ def make_publisher(config: config_lib.Config, address: str,
   return weights.Publisher(
       weights.make_snapshot(learner.agent.published_variables),
       weights.frames_from(version, frames, frames_per_update),
-      destinations)
+      destinations, is_late)

@@ -86,37 +86,44 @@ def frames_from(version: int, frames: int, frames_per_update: int
 class Publisher:
   """A callback that publishes parameters; several threads may share it.
 
-  Attributes:
-    snapshot: function that copies the parameters.
+  `snapshot` copies the parameters.
   """
 
   def __init__(self, snapshot: Callable[[], np.ndarray],
                frames_at: Callable[[int], int],
-               destinations: Sequence[Destination]):
-    """Stores the functions and destinations.
+               destinations: Sequence[Destination], is_late: bool = False):
+    """Stores the parts; `frames_at` maps updates to their frames.
 
-    `frames_at` maps a number of updates to the environment frames that they
-    have learned from.
+    If it is late, updates are noted until `catch_up`: in one process eight
+    batches or so may be played with the same parameters, and intermediate
+    versions are never fetched.
     """
     self.snapshot = snapshot
     self._frames_at = frames_at
     self._destinations = destinations
+    self._is_late = is_late
+    self._noted: Optional[int] = None
     self._lock = threading.Lock()
     self._version = -1
 
   def after_update(self, update: interfaces.Update) -> None:
-    """Publishes the parameters that an update has made; see `publish`."""
-    self.publish(update.updates)
+    """Publishes the parameters that an update has made, or notes them."""
+    self._noted = update.updates
+    if not self._is_late:
+      self.catch_up()
+
+  def catch_up(self) -> None:
+    """Publishes the newest version unless it was published; see `publish`."""
+    if self._noted is not None:
+      self.publish(self._noted)
+      self._noted = None
 
   def publish(self, version: int) -> None:
     """Publishes the present parameters under their number of updates.
 
     A version that is older than the newest so far is dropped: readers never see
-    versions go down.
-
-    Raises:
-      ConnectionError: the server does not answer.
-      RuntimeError: an earlier publication in the background has failed.
+    versions go down. Raises ConnectionError if the server does not answer,
+    RuntimeError if an earlier publication in the background has failed.
     """
     with self._lock:
       if version < self._version:
@@ -126,28 +133,6 @@ class Publisher:
       stamp = parameter_memory.Stamp(version, self._frames_at(version))
       for destination in self._destinations:
         destination.write(stamp, parameters)
-
-
-class LatePublisher:
-  """A callback that publishes parameters just before they are fetched.
-
-  In one process eight batches or so may be played with the same ones, and
-  intermediate versions are never fetched.
-  """
-
-  def __init__(self, publisher: Publisher):
-    self._publisher = publisher
-    self._version: Optional[int] = None
-
-  def after_update(self, update: interfaces.Update) -> None:
-    """Notes that there are new parameters."""
-    self._version = update.updates
-
-  def catch_up(self) -> None:
-    """Publishes the newest version unless it was published."""
-    if self._version is not None:
-      self._publisher.publish(self._version)
-      self._version = None
 
 
 class Table:
@@ -250,11 +235,9 @@ class Fetcher:
   def __init__(self, address: str, variables: Sequence[tf.Variable],
                run_table: Optional[str] = None, interval: int = 1,
                may_share: bool = True):
-    """Connects.
+    """Connects to the learner's server at 'host:port'.
 
     Args:
-      address: 'host:port' of the learner's server.
-      variables: variables to bring up to date.
       run_table: table that the server has as long as it is of the same run;
         see `config_table.table_name`.
       interval: the first of this many calls of `fetch` asks the learner; the
@@ -278,15 +261,11 @@ class Fetcher:
     self.learner: Optional[str] = None
 
   def fetch(self) -> Optional[int]:
-    """Brings the variables up to date.
+    """Brings the variables up to date; returns the version they now hold.
 
-    Returns:
-      The version they now hold; None while nothing has been published.
-
-    Raises:
-      ConnectionError: the server does not answer, is of another run, or died
-        while it published.
-      ValueError: the learner's agent has another number of parameters.
+    It is None while nothing has been published. Raises ConnectionError if the
+    server does not answer, is of another run, or died while it published;
+    ValueError if the learner's agent has another number of parameters.
     """
     if self._version is not None and self._calls_left:
       self._calls_left -= 1

@@ -64,9 +64,8 @@ def backtracked(stretches: Sequence[Stretch],
 def values_along(stretches: Sequence[Stretch], name: str) -> List[Point]:
   """Lists the values of a hyper-parameter along an ancestry (figure F.1).
 
-  Returns:
-    Points (frames, value) at which each value began, in the order of frames;
-    none if the ancestry has made no decision yet.
+  Points (frames, value), at which each value began, are in the order of frames;
+  there are none before the first decision.
   """
   points: List[Point] = []
   for stretch in stretches:

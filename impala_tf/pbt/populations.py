@@ -133,10 +133,8 @@ def publish(run_dir: str, published: Published) -> None:
 def copy_parameters(source: str, target: str) -> None:
   """Copies a published checkpoint so that it survives a crash of the machine.
 
-  Raises:
-    FileNotFoundError: if the other member has published another meanwhile and
-      removed this one.
-    OSError: if there is no room.
+  Raises FileNotFoundError if the other member has published another meanwhile
+  and removed this one, OSError if there is no room.
   """
   folder, prefix = os.path.split(source)
   names = [name for name in files.names(folder)

@@ -48,12 +48,9 @@ def band(values: np.ndarray, strata: Sequence[str], statistic: Statistic,
   as many as it has (stratified bootstrap, Agarwal et al. 2021, appendix A), so
   that no task is counted more often than another by chance.
 
-  Args:
-    values: float [N, P].
-    strata: name of each run's stratum, such as its task.
-    statistic: function of [..., N, P] to [..., P].
-    confidence: share of resamples within the interval, above 0 and below 1.
-      There is none if this is None, or if no stratum has two runs.
+  `values` are float [N, P], and `strata` name each run's stratum, such as its
+  task. The interval has the share `confidence` of the resamples; there is none
+  if that is None, or if no stratum has two runs.
   """
   members = _members(strata)
   centre = statistic(values)

@@ -50,10 +50,8 @@ class Chains:
   def add(self, row: int, step_type: np.ndarray) -> Optional[list[int]]:
     """Adds the newest unroll, of environment number `row` of the actor.
 
-    Returns:
-      Places of a chain's unrolls if the chain is complete, else None. The
-      newest unroll of any environment is at -1, the one before at -2, and so
-      on.
+    Returns the places of a chain's unrolls if it is complete, else None. The
+    newest unroll of any environment is at -1, the one before at -2, and so on.
     """
     place = self._count
     self._count += 1
@@ -76,78 +74,64 @@ class _Episode(NamedTuple):
   columns: tuple[np.ndarray, ...]
   next: int
 
-  @property
-  def is_over(self) -> bool:
-    return self.next == len(self.columns[0])
 
-
-class EpisodeReader:
-  """A reader of as many episodes at once as a batch has replayed unrolls.
+def read(chains: tf.data.Dataset, num_unrolls: int, packed: packing.Packing,
+         recompute: Optional[RecomputeFn] = None) -> Iterator[types.Unroll]:
+  """Reads as many episodes at once as a batch has replayed unrolls.
 
   Each batch has the next unroll of each episode. After an episode's end another
   is sampled. With `recompute` there is one forward pass for each batch: over
   the last unrolls, and over the first ones of chains that have just begun.
+
+  Args:
+    chains: sampled chains, each a tuple of columns [n, N].
+    recompute: function from unrolls with leading [B, T+1] ([B] for fields
+      without time) to the memory before the first step of the next; None to
+      use the memory that actors recorded.
+
+  Yields unrolls with leading [B, T+1] for ever.
   """
+  sampled = iter(chains)
+  episodes = [_Episode((np.zeros(0),), next=0)] * num_unrolls  # Over.
+  core_state = None
+  while True:
+    for i, episode in enumerate(episodes):
+      if episode.next == len(episode.columns[0]):
+        columns = tuple(column.numpy() for column in next(sampled))
+        if len(columns[0]) == 1:
+          # It begins with an episode, so its start resets the memory.
+          columns = tuple(np.repeat(column, 2, axis=0) for column in columns)
+        episodes[i] = _Episode(columns, next=0)
+    if recompute is not None:
+      core_state = recompute(_before(episodes, packed, core_state))
+    episodes = [e._replace(next=max(e.next, 1)) for e in episodes]
+    unrolls = _stacked(packed, [(e.columns, e.next) for e in episodes])
+    episodes = [e._replace(next=e.next + 1) for e in episodes]
+    if recompute is not None:
+      unrolls = unrolls._replace(core_state=core_state)
+    yield unrolls
 
-  def __init__(self, chains: tf.data.Dataset, num_unrolls: int,
-               packed: packing.Packing,
-               recompute: Optional[RecomputeFn] = None):
-    """Prepares the reader.
 
-    Args:
-      chains: sampled chains, each a tuple of columns [n, N].
-      num_unrolls: number of unrolls of each batch.
-      recompute: function from unrolls with leading [B, T+1] ([B] for fields
-        without time) to the memory before the first step of the next; None to
-        use the memory that actors recorded.
-    """
-    self._chains = chains
-    self._num_unrolls = num_unrolls
-    self._packed = packed
-    self._recompute = recompute
+def _before(episodes: Sequence[_Episode], packed: packing.Packing,
+            core_state: Any) -> types.Unroll:
+  """Returns the unrolls before the next ones, with memory for each."""
+  before = _stacked(packed, [(e.columns, max(e.next - 1, 0)) for e in episodes])
+  if core_state is None:  # All begin.
+    return before
+  begins = np.array([e.next == 0 for e in episodes])
 
-  def __iter__(self) -> Iterator[types.Unroll]:
-    """Yields unrolls with leading [B, T+1] for ever."""
-    chains = iter(self._chains)
-    episodes = [_Episode((np.zeros(0),), next=0)] * self._num_unrolls  # Over.
-    unrolls = core_state = None
-    while True:
-      for i, episode in enumerate(episodes):
-        if episode.is_over:
-          columns = tuple(column.numpy() for column in next(chains))
-          if len(columns[0]) == 1:
-            # It begins with an episode, so its start resets the memory.
-            columns = tuple(np.repeat(column, 2, axis=0) for column in columns)
-          episodes[i] = _Episode(columns, next=0)
-      if self._recompute is not None:
-        core_state = self._recompute(
-            self._before(episodes, unrolls, core_state))
-      episodes = [e._replace(next=max(e.next, 1)) for e in episodes]
-      unrolls = self._stacked([(e.columns, e.next) for e in episodes])
-      episodes = [e._replace(next=e.next + 1) for e in episodes]
-      if self._recompute is not None:
-        unrolls = unrolls._replace(core_state=core_state)
-      yield unrolls
+  def choose(stored, recomputed):
+    return tf.where(begins.reshape([-1] + [1] * (stored.shape.rank - 1)),
+                    stored, recomputed)
 
-  def _before(self, episodes: Sequence[_Episode],
-              unrolls: Optional[types.Unroll], core_state: Any
-              ) -> types.Unroll:
-    """Returns the unrolls before the next ones, with memory for each."""
-    before = self._stacked([(e.columns, max(e.next - 1, 0)) for e in episodes])
-    if unrolls is None:
-      return before
-    begins = np.array([e.next == 0 for e in episodes])
+  return before._replace(core_state=tf.nest.map_structure(
+      choose, before.core_state, core_state))
 
-    def choose(stored, recomputed):
-      return tf.where(begins.reshape([-1] + [1] * (stored.shape.rank - 1)),
-                      stored, recomputed)
 
-    return before._replace(core_state=tf.nest.map_structure(
-        choose, before.core_state, core_state))
-
-  def _stacked(self, rows: Sequence[tuple[tuple[np.ndarray, ...], int]]
-               ) -> types.Unroll:
-    """Unpacks rows of several episodes' columns as one batch."""
-    return self._packed.unpack([
-        tf.constant(np.stack([columns[i][row] for columns, row in rows]))
-        for i in range(len(self._packed.sizes))])
+def _stacked(packed: packing.Packing,
+             rows: Sequence[tuple[tuple[np.ndarray, ...], int]]
+             ) -> types.Unroll:
+  """Unpacks rows of several episodes' columns as one batch."""
+  return packed.unpack([
+      tf.constant(np.stack([columns[i][row] for columns, row in rows]))
+      for i in range(len(packed.sizes))])

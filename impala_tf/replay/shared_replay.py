@@ -74,14 +74,9 @@ class Link:
                reports_progress: bool = True):
     """Connects to the replay's server at 'host:port', and starts the thread.
 
-    Args:
-      agent: number of this agent.
-      fingerprint: `fingerprint.of_unrolls` of its config.
-      reports_progress: whether to report; of several learners only one does.
-
-    Raises:
-      ConnectionError: if the server does not answer.
-      ConfigError: if it has no place for this agent.
+    `fingerprint` is `of_unrolls` of the agent's config. Of several learners
+    only one reports progress. Raises ConnectionError if the server does not
+    answer, ConfigError if it has no place for this agent.
     """
     self.pace = pacing.Pace()
     self._address = address

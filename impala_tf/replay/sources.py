@@ -118,7 +118,7 @@ class EpisodeReplay(UniformReplay):
     unpack = self._packed.unpack
     fresh = sampling.never_ahead(fresh.map(
         sampling.without_autograph(lambda sample: unpack(sample.data))))
-    return _joined(fresh, episodes.EpisodeReader(
+    return _joined(fresh, episodes.read(
         self._chains(), self._source.num_unrolls, self._packed,
         self._recompute), types.Origin(
             _is_replayed(num_fresh, self._source.num_unrolls)))

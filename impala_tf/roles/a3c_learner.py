@@ -67,7 +67,7 @@ class Parts(NamedTuple):
             'target_syncs': self.store.counts.num_syncs},
         on_row=reports.on_row)
     checkpoints = training_log.Checkpoints(
-        experiment_config.checkpoint_interval_secs, self, server, log)
+        experiment_config.checkpoint_interval_secs, self.save, server, log)
 
     with checkpoints:
       # It is done by what was read: workers may have reached the end meanwhile.

@@ -89,8 +89,7 @@ def make_workers(config: config_lib.Config, make_link: MakeLinkFn,
                  ) -> worker_lib.WorkersInTurn:
   """Makes the workers of process `task` among `num_processes`.
 
-  `make_link` makes the link of agent and target agent. `seed` differs between
-  the processes of a run, and from that of a process which has died.
+  `seed` differs between a run's processes, and from that of one that has died.
   """
   algorithm = algorithms.get(config)
   # One after another: emulators that are made at once crash.

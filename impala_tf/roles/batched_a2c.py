@@ -85,16 +85,16 @@ class SteppedTogether:
   def reset(self) -> dm_env.TimeStep:
     if isinstance(self._environment, env_processes.Workers):
       return self._receive(self._environment)
-    timestep = self._environment.reset()
-    self.side_channels = self._environment.side_channels
-    return timestep
+    return self._seen(self._environment.reset())
 
   def step(self, actions: np.ndarray) -> dm_env.TimeStep:
     self._check()
     if isinstance(self._environment, env_processes.Workers):
       self._environment.send(np.arange(self.num_envs, dtype=np.int32), actions)
       return self._receive(self._environment)
-    timestep = self._environment.step(actions)
+    return self._seen(self._environment.step(actions))
+
+  def _seen(self, timestep: dm_env.TimeStep) -> dm_env.TimeStep:
     self.side_channels = self._environment.side_channels
     return timestep
 
@@ -190,7 +190,13 @@ class SyncStepPlayer:
         self._actor.run_unroll()
         return
       except env_processes.WorkerError as error:
-        self._note_death(error)
+        self._close()
+        now = time.monotonic()
+        self._deaths.append(now)
+        if (len(self._deaths) == self._deaths.maxlen and
+            now - self._deaths[0] < self._config.actor.restart_window_secs):
+          raise
+        logging.warning('All environments begin anew: %s', error)
 
   def _check(self) -> None:
     if self._control.should_stop():
@@ -213,16 +219,6 @@ class SyncStepPlayer:
     except BaseException:
       environment.close()
       raise
-
-  def _note_death(self, error: env_processes.WorkerError) -> None:
-    """Closes the environments; raises after too many deaths."""
-    self._close()
-    now = time.monotonic()
-    self._deaths.append(now)
-    if (len(self._deaths) == self._deaths.maxlen and
-        now - self._deaths[0] < self._config.actor.restart_window_secs):
-      raise error
-    logging.warning('All environments begin anew: %s', error)
 
   def _close(self) -> None:
     if self._actor is not None:

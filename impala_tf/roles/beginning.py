@@ -114,10 +114,9 @@ def show_logs(run_dir: str) -> None:
 
 def show_network(open_ports: Sequence[Tuple[str, Optional[int]]],
                  why_public: Optional[str]) -> None:
-  """Prints who can reach the run.
+  """Prints who can reach the run, by its servers' names and ports.
 
-  `open_ports` has name and port of each server, see `open_port`. `why_public`
-  says why other machines can reach it; None if they cannot.
+  `why_public` says why other machines can reach it; None if they cannot.
   """
   if why_public is None:
     print('  a network of its own: no other machine can reach this run',

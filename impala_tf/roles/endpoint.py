@@ -2,8 +2,6 @@
 
 from typing import List, NamedTuple, Optional
 
-from impala_tf import config as config_lib
-
 
 class Sharing(NamedTuple):
   """The place of an agent that shares a replay; by default it shares none."""
@@ -28,8 +26,3 @@ class Endpoint(NamedTuple):
   run_dir: str
   port: Optional[int] = None  # Port of the Reverb server; None for a free one.
   sharing: Sharing = NOT_SHARED  # Place among agents that share a replay.
-
-  def saves_replay(self, config: config_lib.Config) -> bool:
-    """Whether the learner's own server writes its replay with checkpoints."""
-    return bool(config.num_replayed and config.replay.survives_resume and
-                self.sharing.replay_address is None)

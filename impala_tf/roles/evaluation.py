@@ -17,20 +17,14 @@ _FIRST_REPORT_SECS = 10.
 
 
 class Evaluation(NamedTuple):
-  """The games of an evaluation.
-
-  Attributes:
-    returns: sum of raw rewards of each episode.
-    frames: environment frames of each episode.
-    metrics: what the level reported of episodes, by name; see
-      `EnvironmentConfig.episode_metrics`.
-    num_cut: number of episodes that were cut off at the limit of frames.
-    interruption: Ctrl-C that has ended it; None if it is complete.
-  """
-  returns: List[float]
-  frames: List[int]
+  """The games of an evaluation."""
+  returns: List[float]  # Sum of raw rewards of each episode.
+  frames: List[int]  # Environment frames of each episode.
+  # What the level reported of episodes, by name; see
+  # `EnvironmentConfig.episode_metrics`.
   metrics: Mapping[str, List[float]] = {}
-  num_cut: int = 0
+  num_cut: int = 0  # Episodes that were cut off at the limit of frames.
+  # Ctrl-C that has ended it; None if it is complete.
   interruption: Optional[KeyboardInterrupt] = None
 
   def summary(self) -> dict:
@@ -145,11 +139,9 @@ def evaluate(agent: agent_lib.Agent,
   plays no more. Ctrl-C ends it with the episodes that are over.
 
   Args:
-    num_episodes: number of episodes, at least 1.
     on_step: called at the beginning and after each step with the number of
       episodes that the first environment has ended.
     deterministic: take the most probable actions, which the protocol does not.
-    max_frames: environment frames of an episode.
     on_progress: called after each step with the numbers of episodes that are
       over, and of frames that were played.
   """

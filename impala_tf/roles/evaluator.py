@@ -73,15 +73,11 @@ class Evaluator:
 
   def __init__(self, config: config_lib.Config, address: str, output_dir: str,
                seed: int, poll: waiting.PollFn):
-    """Connects, and waits for the first parameters.
+    """Connects, and waits for the first parameters with `poll`.
 
-    Args:
-      output_dir: gets `metrics.jsonl`, `tensorboard/` and, if the config asks
-        for them, `videos/`. Rows and videos of lost learning are dropped.
-      poll: called while the learner has no parameters yet.
-
-    Raises ConnectionError if the learner does not answer, or has another
-    config.
+    `output_dir` gets `metrics.jsonl`, `tensorboard/` and, if the config asks
+    for them, `videos/`. Rows and videos of lost learning are dropped. Raises
+    ConnectionError if the learner does not answer, or has another config.
     """
     self._config = config
     self._seed = seed

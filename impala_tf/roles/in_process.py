@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-from typing import Optional
 
 import tensorflow as tf
 
@@ -11,8 +10,6 @@ from impala_tf.algorithms import table as algorithms
 from impala_tf.core import actor as actor_lib
 from impala_tf.core import loop
 from impala_tf.core import queue as queue_lib
-from impala_tf.core import weights
-from impala_tf.replay import shared_replay
 from impala_tf.roles import endpoint as endpoint_lib
 from impala_tf.roles import learner_parts
 from impala_tf.roles import learner_with_actors
@@ -46,34 +43,27 @@ def run(config: config_lib.Config, endpoint: endpoint_lib.Endpoint,
   learn = functools.partial(
       learning.learn, parts, reports=reports, log_interval_secs=0.,
       log_interval_updates=config.experiment.log_interval_updates)
-  late = weights.LatePublisher(parts.publisher)
   if parts.reader is None:  # The learner plays, and nobody fetches.
-    return learn(learning.batches(parts, control), late)
+    return learn(learning.batches(parts, control))
   # On resume, use a new seed.
   actor = learner_with_actors.start_actor(
       config, parts.address, int(parts.state.learner.num_updates.numpy()),
       task=0, control=control_lib.ActorControl(), sharing=endpoint.sharing)
   player = actor_lib.Player(
-      actor, num_envs, config.num_fresh, parts.refusals, late.catch_up)
+      actor, num_envs, config.num_fresh, parts.refusals,
+      parts.publisher.catch_up)
 
   def on_wait(cause):
     control.on_wait(cause)
-    _refill(actor, parts.link)
+    link = parts.link
+    if link is not None and not link.problem and (
+        not link.infos[queue_lib.REPLAY].current_size):  # It has lost all.
+      assert isinstance(actor.writer, queue_lib.UnrollWriter)
+      actor.writer.refill()
 
   batches = loop.play_then_learn(
       player, parts.reader, dataclasses.replace(control, on_wait=on_wait))
   try:
-    # Old parameters come of every version.
-    is_delayed = config.actor.controlled_lag_updates is not None
-    return learn(batches, parts.publisher if is_delayed else late)
+    return learn(batches)
   finally:
     actor.close()
-
-
-def _refill(actor: actor_lib.Actor,
-            link: Optional[shared_replay.Link]) -> None:
-  """Writes an unroll again if a shared replay has lost all that it had."""
-  if link is not None and not link.problem and (
-      not link.infos[queue_lib.REPLAY].current_size):
-    assert isinstance(actor.writer, queue_lib.UnrollWriter)
-    actor.writer.refill()

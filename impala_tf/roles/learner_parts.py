@@ -28,19 +28,16 @@ from impala_tf.storage import checkpoint as checkpoint_lib
 
 class LearnerParts(NamedTuple):
   """The parts that learning needs, however its loop is run."""
-  # Config with numbers for all options left to the machine.
-  config: config_lib.Config
+  config: config_lib.Config  # With numbers for what is left to the machine.
   log_dir: str  # Directory for the rows of this learner.
-  # One environment, closed, for its specs.
-  environment: environment_lib.BatchedEnvironment
+  environment: environment_lib.BatchedEnvironment  # Closed, for its specs.
   learners: learner_group.Learners  # All learners of the run, mostly one.
   state: learner_state.State  # All that checkpoints hold.
-  saver: training_log.Saver
+  save: training_log.SaveFn
   server: reverb.Server  # Serves queue, replay, parameters and config.
   publisher: weights.Publisher
   refusals: unroll_filter.Refusals
-  # Member of a population; None if there is none.
-  member: Optional[member_lib.Member]
+  member: Optional[member_lib.Member]  # Of a population, if any.
   # Connection to a shared replay; None if the replay, if any, is in the
   # learner's own server.
   link: Optional[shared_replay.Link]
@@ -73,16 +70,10 @@ def make(config: config_lib.Config, announced: config_lib.Config,
          learners: learner_group.Learners) -> LearnerParts:
   """Makes the learner's parts, restores the newest checkpoint, publishes it.
 
-  Args:
-    config: config with numbers for all options left to the machine.
-    announced: the config as it was given, which actors receive.
-    queue_capacity: most unrolls in the queue.
-
-  Raises:
-    OSError: if the port is taken.
-    ConfigError: if the config cannot be trained so.
-    ConnectionError: if a replay elsewhere does not answer.
-    checkpoint.CheckpointError: if all checkpoints are damaged.
+  `config` has numbers for all options left to the machine; `announced` is as it
+  was given, for actors. Raises OSError if the port is taken, ConfigError if the
+  config cannot be trained so, ConnectionError if a replay elsewhere does not
+  answer, CheckpointError if all checkpoints are damaged.
   """
   link = None
   run_dir, sharing = endpoint.run_dir, endpoint.sharing
@@ -101,7 +92,7 @@ def make(config: config_lib.Config, announced: config_lib.Config,
       config, run_dir, log_dir, environment, state, learners.is_chief)
   learner = state.learner
   replay_dir = None
-  if endpoint.saves_replay(config):
+  if config.num_replayed and config.replay.survives_resume and link is None:
     replay_dir = checkpoint_lib.replay_directory(run_dir)
   server, memory = transport.serve(
       config, announced, learner.agent.published_variables,
@@ -122,7 +113,7 @@ def make(config: config_lib.Config, announced: config_lib.Config,
   publisher.publish(version)
   parts = LearnerParts(
       config, log_dir, environment, learners, state,
-      learner_state.make_saver(
+      learner_state.make_save(
           checkpointer, address if replay_dir else None, learners.is_chief),
       server, publisher, unroll_filter.Refusals(), member, link)
   if not config.learner_plays:

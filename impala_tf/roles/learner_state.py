@@ -95,35 +95,20 @@ def restore(config: config_lib.Config, run_dir: str, log_dir: str,
   return checkpointer
 
 
-def make_saver(checkpointer: checkpoint_lib.Checkpointer,
-               replay_address: Optional[str],
-               is_chief: bool) -> training_log.Saver:
-  """Makes the saver: only the chief among learners writes checkpoints.
+def make_save(checkpointer: checkpoint_lib.Checkpointer,
+              replay_address: Optional[str],
+              is_chief: bool) -> training_log.SaveFn:
+  """Makes the saving function; only a chief among learners writes.
 
   `replay_address` is the server whose replay is saved; None to save none.
   """
-  if not is_chief:
-    return _NoSaver()
-  if replay_address is None:
-    return checkpointer
-  return _ReplaySaver(checkpointer, replay_address)
+  client = replay_address and reverb.Client(replay_address)
 
+  def save(number, score):
+    if is_chief:
+      # In this order: unrolls of the future would have a lag below 0.
+      checkpointer.save(number, score)
+      if client:
+        reverb_calls.save(client)
 
-class _NoSaver:
-  """A `training_log.Saver` for learners that are not the chief."""
-
-  def save(self, number: int, score: Optional[float]) -> None:
-    del number, score
-
-
-class _ReplaySaver:
-  """A `training_log.Saver` that also writes the replay of a server."""
-
-  def __init__(self, checkpointer: checkpoint_lib.Checkpointer, address: str):
-    self._checkpointer = checkpointer
-    self._client = reverb.Client(address)
-
-  def save(self, number: int, score: Optional[float]) -> None:
-    # In this order: unrolls of the future would have a lag below 0.
-    self._checkpointer.save(number, score)
-    reverb_calls.save(self._client)
+  return save

@@ -44,7 +44,7 @@ def run_learner(config: config_lib.Config, endpoint: endpoint_lib.Endpoint,
     parts = learner_parts.make(
         config, announced, endpoint, config.learner.queue_capacity, learners)
     return learning.learn(
-        parts, learning.batches(parts, control), parts.publisher, reports,
+        parts, learning.batches(parts, control), reports,
         config.experiment.log_interval_secs,
         config.experiment.log_interval_updates)
 
@@ -94,12 +94,10 @@ def run_actor(config: config_lib.Config, address: str, seed: int, task: int,
       has died.
     task: number of the actor, 0 to `ActorConfig.num_actors` - 1. It decides
       which of several levels are played.
-    sharing: place of the agent among those that share a replay.
     core: number of the core that the process stays on; None: any.
 
-  Raises:
-    ConnectionError: if the learner does not answer, or has another config.
-    ConfigError: if the learner plays by itself.
+  Raises ConnectionError if the learner does not answer, or has another config;
+  ConfigError if it plays by itself.
   """
   if config.learner_plays:
     raise config_lib.ConfigError(

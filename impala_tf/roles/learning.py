@@ -2,7 +2,7 @@
 
 import contextlib
 import functools
-from typing import Generator, Iterator, Mapping, Optional
+from typing import Callable, Generator, Iterator, Mapping, Optional
 
 import reverb
 
@@ -23,32 +23,25 @@ from impala_tf.runtime import interfaces
 from impala_tf.suites import levels as levels_lib
 
 
-class _Gauges:
-  """Columns that are read when a row is written."""
+def _gauges(parts: learner_parts.LearnerParts,
+            skipped: skipped_updates.SkippedUpdates
+            ) -> Callable[[], Mapping[str, float]]:
+  """Returns what reads columns of a row; ConnectionError without a server."""
+  client = reverb.Client(parts.address)
 
-  def __init__(self, parts: learner_parts.LearnerParts,
-               skipped: skipped_updates.SkippedUpdates):
-    self._refusals = parts.refusals
-    self._skipped = skipped
-    self._link = parts.link
-    self._tables = [queue_lib.QUEUE]
-    if parts.config.num_replayed and parts.link is None:
-      self._tables.append(queue_lib.REPLAY)
-    self._client = reverb.Client(parts.address)
-
-  def read(self) -> Mapping[str, float]:
-    """Reads the columns; raises ConnectionError if the server is silent."""
+  def read():
     # Asked of the server: the tables that it was made of are not its own if it
     # restored any.
-    row = {'unrolls_refused': self._refusals.total,
-           'updates_skipped': self._skipped.total}
-    infos = reverb_calls.server_info(self._client)
-    tables = {name: infos[name] for name in self._tables}
-    if self._link is not None:  # It may be away just now.
-      tables[queue_lib.REPLAY] = self._link.infos[queue_lib.REPLAY]
-    for name, info in tables.items():
-      row[f'{name}_occupancy'] = info.current_size / info.max_size
-    return row
+    infos = reverb_calls.server_info(client)
+    if parts.link is not None:  # It may be away just now.
+      infos = {**infos, queue_lib.REPLAY: parts.link.infos[queue_lib.REPLAY]}
+    return {'unrolls_refused': parts.refusals.total,
+            'updates_skipped': skipped.total,
+            **{f'{name}_occupancy': info.current_size / info.max_size
+               for name, info in infos.items()
+               if name in (queue_lib.QUEUE, queue_lib.REPLAY)}}
+
+  return read
 
 
 def batches(parts: learner_parts.LearnerParts,
@@ -64,18 +57,16 @@ def batches(parts: learner_parts.LearnerParts,
 
 def learn(parts: learner_parts.LearnerParts,
           batches: Generator[types.Unroll, None, None],
-          publisher: interfaces.Callback, reports: interfaces.Reports,
-          log_interval_secs: float, log_interval_updates: int) -> bool:
+          reports: interfaces.Reports, log_interval_secs: float,
+          log_interval_updates: int) -> bool:
   """Learns from batches until they end; returns whether the run is done.
 
   It is done once all frames are learned from, the return is high enough, or a
   callback has ended it. Rows are `log_interval_secs` apart at least, and at
   multiples of `log_interval_updates` only.
 
-  Raises:
-    OSError: the last checkpoint could not be written.
-    PeerLost: another learner is lost; then there is no last checkpoint.
-    UserError: see `skipped_updates.SkippedUpdates`.
+  Raises OSError if the last checkpoint could not be written; PeerLost if
+  another learner is lost, then without one; UserError as `SkippedUpdates` does.
   """
   config, learner = parts.config, parts.state.learner
   skipped = skipped_updates.SkippedUpdates(
@@ -84,17 +75,16 @@ def learn(parts: learner_parts.LearnerParts,
       training_log.LogSettings(parts.log_dir, config.num_fresh,
                                log_interval_secs, log_interval_updates,
                                config.environment.episode_metric_names),
-      learner, parts.state.totals, _Gauges(parts, skipped).read,
+      learner, parts.state.totals, _gauges(parts, skipped),
       _make_level_log(parts), _gather(parts), reports.on_row)
   checkpoints = training_log.Checkpoints(
-      config.experiment.checkpoint_interval_secs, parts.saver, learner, log)
+      config.experiment.checkpoint_interval_secs, parts.save, learner, log)
   done = False
   try:
     with contextlib.closing(batches), checkpoints:
       done = loop.train(
           batches, parts.learners.wrap_learner(learner),
-          list(_callbacks(parts, publisher, skipped, log, checkpoints,
-                          reports)),
+          list(_callbacks(parts, skipped, log, checkpoints, reports)),
           functools.partial(log.is_done, config.experiment))
     return done
   finally:
@@ -106,7 +96,6 @@ def learn(parts: learner_parts.LearnerParts,
 
 
 def _callbacks(parts: learner_parts.LearnerParts,
-               publisher: interfaces.Callback,
                skipped: skipped_updates.SkippedUpdates,
                log: training_log.TrainingLog,
                checkpoints: training_log.Checkpoints,
@@ -116,7 +105,7 @@ def _callbacks(parts: learner_parts.LearnerParts,
     yield priorities.Prioritiser(parts.address, queue_lib.REPLAY)
   if parts.member is not None:
     yield parts.member  # May change parameters.
-  yield publisher
+  yield parts.publisher
   yield skipped  # Empties the metrics of an update that changed nothing.
   if parts.config.num_replayed:
     yield kinds.ReplayColumns(parts.config.num_replayed, _gather(parts))

@@ -79,11 +79,8 @@ def supervisor(config: config_lib.Config, run_dir: str, chosen: Ports,
                is_done: Optional[Callable[[], bool]] = None):
   """Yields the supervisor of a run's processes, which have cores meanwhile.
 
-  Args:
-    profile: whether learner and actors record how they spend their time.
-    evaluate: whether an evaluator runs beside training.
-    is_done: says whether the learner, in another place, has ended; None if
-      learners are processes of the supervisor, too.
+  `is_done` says whether the learner, in another place, has ended; None if
+  learners are processes of the supervisor, too.
   """
   addresses = [f'localhost:{port}' for port in chosen.reverb]
   joint_addresses = [f'localhost:{port}' for port in chosen.tensorflow]
@@ -183,11 +180,7 @@ def learn_here(config: config_lib.Config, endpoint: endpoint_lib.Endpoint,
                ) -> Optional[int]:
   """Learns in this process, in turns with an actor or beside other processes.
 
-  Args:
-    callbacks: called after each update, see `interfaces.Callback`.
-    check: called again and again; raises an error if actors have failed.
-    signals: notes the signals that end the run; None for `StopSignals`.
-
+  `check` is called again and again, and raises an error if actors have failed.
   Returns the signal that ended the run; None if the run is done.
   """
   # Here, after all checks, since they import TensorFlow, which takes seconds.

@@ -31,17 +31,12 @@ def run(config: config_lib.Config, port: int, num_agents: int,
         should_stop: Callable[[], bool], say: Callable[[str], None]) -> None:
   """Serves the replay until `should_stop`; saves it now and then, and last.
 
-  Args:
-    config: config of any agent; those of others may differ in options that
-      unrolls do not depend on, see `fingerprint_lib.of_unrolls`.
-    absent: numbers of agents that have ended and will not come.
-    run_dir: directory, which exists, that the unrolls are saved to and return
-      from if `ReplayConfig.survives_resume`; may be None otherwise.
-
-  Raises:
-    OSError: if the port is taken, or the replay could not be saved at last.
-    ConfigError: if the replay would not fit into memory.
-    UserError: if the saved replay is damaged.
+  Configs of the agents may differ in options that unrolls do not depend on.
+  Agents whose numbers are `absent` will not come. With
+  `ReplayConfig.survives_resume` unrolls are saved to `run_dir`, which exists,
+  and return from it. Raises OSError if the port is taken, or the replay could
+  not be saved at last; ConfigError if it would not fit into memory; UserError
+  if the saved one is damaged.
   """
   tf_threads.set_threads(1)
   checkpoint_dir = None

@@ -6,16 +6,7 @@ It does not import TensorFlow, so that bad input is refused at once.
 import contextlib
 import dataclasses
 import threading
-from typing import (
-  Any,
-  Callable,
-  Mapping,
-  NamedTuple,
-  Optional,
-  Sequence,
-  Tuple,
-  Union,
-)
+from typing import Any, Callable, Mapping, NamedTuple, Optional, Sequence, Union
 
 from impala_tf import config as config_lib
 from impala_tf.runs import gin_config
@@ -200,7 +191,7 @@ def play_in_turn(games: Games, config: config_lib.Config,
 
 def _play(games: Games, loaded: Any, environment: Any,
           episodes: int, max_frames: int
-          ) -> Tuple[dict, Optional[KeyboardInterrupt]]:
+          ) -> tuple[dict, Optional[KeyboardInterrupt]]:
   """Plays a level, and films it on request; returns result and interruption.
 
   After Ctrl-C the result is of the games that were over by then, and says so;

@@ -75,12 +75,9 @@ def run_actor(config: config_lib.Config, address: str, seed: int, task: int,
   """Runs a process of workers until KeyboardInterrupt.
 
   See `learner_with_actors.run_actor` for the arguments; nothing is replayed.
-
-  Raises:
-    ConnectionError: the learner does not answer, has another config, or has
-      gone.
-    ConfigError: the learner's memory is needed and cannot be opened, or see
-      `a3c_workers.check_processes`.
+  Raises ConnectionError if the learner does not answer, has another config, or
+  has gone; ConfigError if its memory is needed and cannot be opened, or see
+  `a3c_workers.check_processes`.
   """
   del sharing
   # This counts the cores.

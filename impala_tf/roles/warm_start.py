@@ -19,13 +19,9 @@ def write_first_checkpoint(config: config_lib.Config, run_dir: str,
   """Writes a checkpoint of no updates, from which the run is then resumed.
 
   Counts, totals, hyper-parameters and the optimiser's slots are those of a new
-  run.
-
-  `source_dir` is that of the run or exported agent to begin from; for `which`
-  see `checkpoint.find`.
-
-  Returns lines that say which parameters were taken, and which start fresh.
-  Raises UserError if the parameters do not fit, or there are none.
+  run. It begins from the run or exported agent in `source_dir`; for `which` see
+  `checkpoint.find`. Returns lines that say which parameters were taken, and
+  which start fresh. Raises UserError if they do not fit, or there are none.
   """
   source = saved.load_agent(source_dir, which)
   config = sizing.fit(config)

@@ -76,7 +76,11 @@ def _checked(text: str, what: str, is_file: bool = True) -> io.StringIO:
             f'{what} refers to code (@{references.names[0]}), but a .gin file '
             'binds data only; write the value itself')
       if isinstance(statement, config_parser.ImportStatement):
-        _check_import(statement, what)
+        if statement.module not in _MODULES:
+          raise config_lib.ConfigError(
+              f'{what} imports {statement.module}, but a .gin file binds data '
+              f'and may import {" and ".join(_MODULES[1:])} only; leave that '
+              'out')
         imported.add(statement.module)
       if isinstance(statement, config_parser.BindingStatement):
         if statement.arg_name:
@@ -85,8 +89,12 @@ def _checked(text: str, what: str, is_file: bool = True) -> io.StringIO:
         else:
           macros.append((statement.selector, where))
   except SyntaxError as error:
-    _explain_word(error, what, is_file)
-    raise
+    found = re.search("Failed to parse token '(.*)'", error.msg)
+    if not found:
+      raise
+    where = f'{what}, line {error.lineno}' if is_file else what
+    raise config_lib.ConfigError(  # Of an unquoted or misspelt value.
+        f'{where}: {option_names.value_problem(found[1])}') from error
   for prefix in used:
     if not imported.issuperset((_MODULES[0], f'impala_tf.{prefix}')):
       raise config_lib.ConfigError(
@@ -99,14 +107,6 @@ def _checked(text: str, what: str, is_file: bool = True) -> io.StringIO:
           f'{where}: {option_names.problem("", name)}')
   stream.seek(0)
   return stream
-
-
-def _check_import(statement: config_parser.ImportStatement, what: str) -> None:
-  """Raises ConfigError if a statement imports anything but configs."""
-  if statement.module not in _MODULES:
-    raise config_lib.ConfigError(
-        f'{what} imports {statement.module}, but a .gin file binds data and '
-        f'may import {" and ".join(_MODULES[1:])} only; leave that out')
 
 
 def _check_binding(statement: config_parser.BindingStatement,
@@ -128,15 +128,6 @@ def _check_binding(statement: config_parser.BindingStatement,
                f'{prefix}.{section}.{option}')
   if problem is not None:
     raise config_lib.ConfigError(f'{where}: {problem}')
-
-
-def _explain_word(error: SyntaxError, what: str, is_file: bool) -> None:
-  """Raises ConfigError if gin failed on an unquoted or misspelt value."""
-  found = re.search("Failed to parse token '(.*)'", error.msg)
-  if found:
-    where = f'{what}, line {error.lineno}' if is_file else what
-    raise config_lib.ConfigError(
-        f'{where}: {option_names.value_problem(found[1])}') from error
 
 
 def _with_neighbours(text: str, directory: str) -> str:

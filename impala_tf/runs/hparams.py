@@ -23,31 +23,27 @@ def write(run_dir: str, config: config_lib.Config, frames: int) -> None:
 
   `frames` learned from so far are TensorBoard's step of the text.
   """
-  directory = os.path.join(run_dir, 'tensorboard')
-  try:
-    for name in files.names(directory):
-      if name.endswith(_SUFFIX):
-        files.remove(os.path.join(directory, name))
-    _write_events(directory, run_dir, config, frames)
-  except Exception as error:  # Errors of TensorFlow's files are no OSErrors.
-    logging.warning('TensorBoard does not get the config: %s', error)
-
-
-def _write_events(directory: str, run_dir: str, config: config_lib.Config,
-                  frames: int) -> None:
   # Here, since they import TensorFlow, which takes seconds.
   from tensorboard.compat.proto import event_pb2
   from tensorboard.compat.proto import summary_pb2
   from tensorboard.plugins.text import summary_v2 as text
   from tensorboard.summary.writer import event_file_writer
-  events = event_file_writer.EventFileWriter(directory, filename_suffix=_SUFFIX)
-  for step, summary in ((0, _experiment()), (0, _session(run_dir, config)),
-                        (frames, text.text_pb('config', _markdown(config)))):
-    # The plugins make TensorFlow's message, the writer takes TensorBoard's.
-    events.add_event(event_pb2.Event(
-        wall_time=time.time(), step=step,
-        summary=summary_pb2.Summary.FromString(summary.SerializeToString())))
-  events.close()
+  directory = os.path.join(run_dir, 'tensorboard')
+  try:
+    for name in files.names(directory):
+      if name.endswith(_SUFFIX):
+        files.remove(os.path.join(directory, name))
+    events = event_file_writer.EventFileWriter(
+        directory, filename_suffix=_SUFFIX)
+    for step, summary in ((0, _experiment()), (0, _session(run_dir, config)),
+                          (frames, text.text_pb('config', _markdown(config)))):
+      # The plugins make TensorFlow's message, the writer takes TensorBoard's.
+      events.add_event(event_pb2.Event(
+          wall_time=time.time(), step=step,
+          summary=summary_pb2.Summary.FromString(summary.SerializeToString())))
+    events.close()
+  except Exception as error:  # Errors of TensorFlow's files are no OSErrors.
+    logging.warning('TensorBoard does not get the config: %s', error)
 
 
 def values(config: config_lib.Config) -> Dict[str, Any]:

@@ -110,8 +110,9 @@ class ProgressLine:
     self._newest = row
     for warning in self._signs.notice(row):
       logging.warning('warning: %s', warning)
-    if not self._shown or (
-        row['secs'] - self._shown['secs'] >= self._interval_secs):
+    # A learner that goes on from an older checkpoint counts from that again.
+    if not self._shown or not (
+        0 <= row['secs'] - self._shown['secs'] < self._interval_secs):
       self._show(row)
 
   def _show(self, row: metrics.Row) -> None:

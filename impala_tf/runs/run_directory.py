@@ -208,12 +208,9 @@ def claim(path: str, config: config_lib.Config,
   The config is written to `config.gin` before anything else. If the caller
   raises UserError, a new run's files are removed, unless it has learned.
 
-  Yields whether there is a run to resume.
-
-  Raises:
-    RunDirectoryError: before anything is touched, if the directory is in use,
-      foreign, unwritable or of another config.
-    ConfigError: if changes are allowed, but not these, see `config_changes`.
+  Yields whether there is a run to resume. Raises RunDirectoryError, before
+  anything is touched, if the directory is in use, foreign, unwritable or of
+  another config; ConfigError for changes that are never allowed.
   """
   _check(path, config, allow_changes)
   was_there = files.exists(path)

@@ -3,18 +3,7 @@
 import collections
 import contextlib
 import time
-from typing import (
-  Any,
-  Callable,
-  Deque,
-  Dict,
-  List,
-  Mapping,
-  NamedTuple,
-  Optional,
-  Protocol,
-  Sequence,
-)
+from typing import Any, Callable, Mapping, NamedTuple, Optional, Sequence
 
 from absl import logging
 import dm_env
@@ -30,7 +19,10 @@ from impala_tf.runtime import waiting
 # Prefixes of metrics whose NaN means "no such unroll in this batch".
 _KINDS = ('own/', 'foreign/')
 
-GatherFn = Callable[[Sequence[np.ndarray]], List[np.ndarray]]
+GatherFn = Callable[[Sequence[np.ndarray]], list[np.ndarray]]
+# Writes a checkpoint under the number of updates; raises OSError. By the score,
+# `Update.episode_return`, the best one is kept.
+SaveFn = Callable[[int, Optional[float]], Any]
 
 
 class Totals(tf.Module):
@@ -54,30 +46,14 @@ class Totals(tf.Module):
                                       trainable=False)
 
 
-class Saver(Protocol):
-  """A writer of checkpoints; see `checkpoint.Checkpointer`."""
-
-  def save(self, number: int, score: Optional[float]) -> Any:
-    """Writes a checkpoint under the number of updates; raises OSError.
-
-    `score` is `Update.episode_return`, by which the best one is kept.
-    """
-
-
 class LogSettings(NamedTuple):
-  """Where and when rows are written.
-
-  Attributes:
-    run_dir: directory of `metrics.jsonl`, a path or URL.
-    num_fresh: number of new unrolls of a batch, its first ones.
-    interval_secs: seconds between rows, at least.
-    interval_updates: rows are due at multiples of this number of updates only.
-    episode_metrics: names of the M numbers that levels report of episodes.
-  """
-  run_dir: str
-  num_fresh: int
-  interval_secs: float
+  """Where and when rows are written."""
+  run_dir: str  # Directory of `metrics.jsonl`, a path or URL.
+  num_fresh: int  # New unrolls of a batch, its first ones.
+  interval_secs: float  # Seconds between rows, at least.
+  # Rows are due at multiples of this number of updates only.
   interval_updates: int = 1
+  # Names of the M numbers that levels report of episodes.
   episode_metrics: Sequence[str] = ()
 
 
@@ -90,21 +66,18 @@ class EpisodeWindow:
   def __init__(self):
     self._returns = collections.deque(maxlen=metrics_lib.EPISODE_WINDOW)
     self._steps = collections.deque(maxlen=metrics_lib.EPISODE_WINDOW)
-    self._metrics: Dict[str, Deque[float]] = {}
+    self._metrics: dict[str, collections.deque[float]] = {}
     self.num_episodes = 0
 
   def add(self, is_first: np.ndarray, episode_return: np.ndarray,
           episode_steps: np.ndarray,
           metrics: Mapping[str, np.ndarray] = metrics_lib.NO_METRICS
           ) -> None:
-    """Adds the episodes that ended within a batch of unrolls.
+    """Adds the episodes that ended within a batch of unrolls, arrays [T, B].
 
-    Args:
-      is_first: bool [T, B], whether x_1 to x_T begin an episode. x_0 was the
-        last of an earlier unroll and counted there.
-      episode_return: float32 [T, B], raw returns.
-      episode_steps: int32 [T, B], agent steps.
-      metrics: float32 [T, B] by name, what the level reported of the episodes.
+    `is_first` says whether x_1 to x_T begin an episode: x_0 was the last of an
+    earlier unroll and counted there. Returns are raw, lengths in agent steps;
+    `metrics` are what the level reported, by name.
     """
     is_told = is_first & np.isfinite(episode_return)
     self._returns.extend(episode_return[is_told].tolist())
@@ -116,14 +89,10 @@ class EpisodeWindow:
     self.num_episodes += int(np.sum(is_first))
 
   @property
-  def is_full(self) -> bool:
-    """Whether the window holds 100 episodes."""
-    return len(self._returns) == metrics_lib.EPISODE_WINDOW
-
-  @property
   def mean_return(self) -> Optional[float]:
     """Mean return of 100 episodes; None before there are so many."""
-    return float(np.mean(self._returns)) if self.is_full else None
+    is_full = len(self._returns) == metrics_lib.EPISODE_WINDOW
+    return float(np.mean(self._returns)) if is_full else None
 
   def means(self) -> Mapping[str, float]:
     """Returns mean return, length in agent steps and what levels reported.
@@ -141,10 +110,7 @@ class Interval:
   """Means of metrics since the last row."""
 
   def __init__(self, interval_secs: float, frames: int):
-    """Begins the first of intervals of so many seconds.
-
-    `frames` are environment frames learned from so far.
-    """
+    """Begins the first; `frames` are those learned from so far."""
     self._interval_secs = interval_secs
     self._restart(frames)
 
@@ -152,8 +118,8 @@ class Interval:
     self._start = time.monotonic()
     self._start_frames = frames
     self._wait_secs = 0.
-    self._values: Dict[str, List[float]] = collections.defaultdict(list)
-    self._lags: List[np.ndarray] = []
+    self._values: dict[str, list[float]] = collections.defaultdict(list)
+    self._lags: list[np.ndarray] = []
 
   @property
   def is_over(self) -> bool:
@@ -207,13 +173,9 @@ class TrainingLog:
                on_row: Callable[[metrics_lib.Row], None] = lambda row: None):
     """Opens the files.
 
-    Args:
-      totals: totals of the run, which the log keeps up to date.
-      gauges: returns further columns when a row is written.
-      level_log: adds columns for each level, if there are several.
-      gather: function that joins arrays of this learner's unrolls, whose last
-        axis is the batch, with those of all other learners.
-      on_row: called with each row after it was written.
+    `gauges` returns further columns when a row is written. `gather` joins
+    arrays of this learner's unrolls, whose last axis is the batch, with those
+    of all other learners. `on_row` gets each row after it was written.
     """
     self.failed_saves = 0
     self._settings = settings
@@ -316,16 +278,11 @@ class TrainingLog:
 class Checkpoints(contextlib.AbstractContextManager):
   """A callback that writes checkpoints: some in the run, and one at its end."""
 
-  def __init__(self, interval_secs: float, saver: Saver,
+  def __init__(self, interval_secs: float, save: SaveFn,
                learner: interfaces.Learner, log: TrainingLog):
-    """Starts the clock.
-
-    Args:
-      interval_secs: seconds between checkpoints during the run.
-      log: counts the checkpoints that failed, and is closed at the end.
-    """
+    """Starts the clock; `log` counts failures, and is closed at the end."""
     self._interval_secs = interval_secs
-    self._saver = saver
+    self._save_as = save
     self._learner = learner
     self._log = log
     self._score: Optional[float] = None
@@ -345,7 +302,7 @@ class Checkpoints(contextlib.AbstractContextManager):
       logging.warning('No checkpoint, training goes on: %s', error)
 
   def _save(self) -> None:
-    self._saver.save(self._num_updates, self._score)
+    self._save_as(self._num_updates, self._score)
 
   @property
   def _num_updates(self) -> int:
@@ -356,10 +313,8 @@ class Checkpoints(contextlib.AbstractContextManager):
 
     After `PeerLost` there is none: within an update counts may be ahead of
     parameters. Nor is there one after an error before the first update, so that
-    a run that cannot work leaves nothing behind.
-
-    Raises:
-      OSError: it could not be written.
+    a run that cannot work leaves nothing behind. Raises OSError if it could not
+    be written.
     """
     # The last row first: its totals belong into the last checkpoint, which is
     # written even if the row fails.

@@ -165,18 +165,16 @@ class NewestVideos:
     Yields `Video.on_step`, or a function that does nothing. `name` has no
     ending, and names sort by age.
     """
-    now = time.monotonic()
-    if self._interval_secs is None or now < self._next_time:
-      yield lambda num_ended: None
-      return
-    self._next_time = now + self._interval_secs
+    video, now = None, time.monotonic()
     with contextlib.ExitStack() as stack:
-      video = self._try(lambda: _begin(name, environment, stack))
+      if self._interval_secs is not None and now >= self._next_time:
+        self._next_time = now + self._interval_secs
+        video = self._try(lambda: _begin(name, environment, stack))
       if video is None:
         yield lambda num_ended: None
-        return
-      yield lambda num_ended: self._try(lambda: video.on_step(num_ended))
-      self._try(lambda: self._keep(video))
+      else:
+        yield lambda num_ended: self._try(lambda: video.on_step(num_ended))
+        self._try(lambda: self._keep(video))
 
   def drop_from(self, name: str) -> None:
     """Removes this video and later ones, since their learning was lost."""

@@ -54,14 +54,15 @@ class WarningSigns:
       yield text
 
   def _limit(self, row: metrics.Row) -> Optional[float]:
-    """Returns a size that no value has; None before a game has ended."""
+    """Returns a size that no value has; None where no game has ended."""
     impala = self._config.impala
     horizon = 1 / (1 - impala.discount)
     if impala.reward_clipping in _LARGEST_REWARD:
       return 3 * _LARGEST_REWARD[impala.reward_clipping] * horizon
     self._largest_return = max(
         self._largest_return, abs(row.get('episode_return') or 0.))
-    if not self._largest_return:
+    # A learner that was restarted has rows without episodes again.
+    if not self._largest_return or 'episode_steps' not in row:
       return None
     # Beyond a time limit rewards are expected to go on as before.
     return (10 * self._config.environment.reward_scale * self._largest_return

@@ -18,16 +18,7 @@ import json
 import math
 import os
 import re
-from typing import (
-    Any,
-    Iterator,
-    List,
-    Mapping,
-    NamedTuple,
-    Optional,
-    Sequence,
-    Union,
-)
+from typing import Any, Iterator, Mapping, NamedTuple, Optional, Sequence, Union
 
 from absl import logging
 import tensorflow as tf
@@ -60,7 +51,7 @@ def replay_directory(run_dir: str) -> str:
   return os.path.join(run_dir, DIRECTORY, 'replay')
 
 
-def newest_first(run_dir: str) -> List[str]:
+def newest_first(run_dir: str) -> list[str]:
   """Lists checkpoint prefixes, newest first, without the state file."""
   directory = os.path.join(run_dir, DIRECTORY)
   numbers = [int(match[1]) for name in files.names(directory) if (
@@ -91,7 +82,7 @@ def find_best(run_dir: str) -> Optional[Best]:
   return Best(os.path.join(directory, f'{BEST}-{number}'), number, score)
 
 
-def find(run_dir: str, which: Which = NEWEST) -> List[str]:
+def find(run_dir: str, which: Which = NEWEST) -> list[str]:
   """Finds prefixes of candidate checkpoints, in the order of preference.
 
   `which` is `NEWEST`, with older ones as fallbacks, possibly none; `BEST`; or a
@@ -146,16 +137,10 @@ def restore(parts: Mapping[str, tf.Module], paths: Sequence[str], whole: bool,
             optional: Sequence[str] = ()) -> Optional[str]:
   """Reads the first checkpoint that is whole and returns its path.
 
-  Args:
-    parts: parts to restore, by the names under which they were saved.
-    paths: prefixes of checkpoints, see `find`; None is returned without any.
-    whole: whether `parts` must cover everything in the file.
-    optional: parts that keep their values if the file, as of an older version,
-      has none.
-
-  Raises:
-    CheckpointError: if all of them are damaged.
-    OSError: if they are behind a URL that does not answer.
+  Without `paths` it returns None. If it is `whole`, `parts` cover everything in
+  the file. `optional` ones keep their values if the file, as of an older
+  version, has none. Raises CheckpointError if all checkpoints are damaged,
+  OSError if they are behind a URL that does not answer.
   """
   only_to_play = []
   for path in paths:

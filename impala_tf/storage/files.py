@@ -193,9 +193,15 @@ def write(path: str, content: bytes) -> None:
   """
   new = new_path(path)
   with _gfile(path) as gfile:
-    with gfile.GFile(new, 'wb') as file:
-      file.write(content)
-    gfile.rename(new, path, overwrite=True)
+    try:
+      with gfile.GFile(new, 'wb') as file:
+        file.write(content)
+      gfile.rename(new, path, overwrite=True)
+    except BaseException:
+      if not is_url(path):  # A store that is away would hold it up once more.
+        with contextlib.suppress(OSError):
+          os.remove(new)
+      raise
 
 
 def make_directory(path: str) -> None:

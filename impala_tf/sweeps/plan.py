@@ -28,13 +28,6 @@ def _require(holds: bool, problem: str) -> None:
     raise config_lib.ConfigError(problem)
 
 
-def _check_count(name: str, value: Any, at_least: int) -> None:
-  _require(isinstance(value, int) and not isinstance(value, bool),
-           f'{name} must be of type int, but is {value!r}')
-  _require(value >= at_least,
-           f'{name} must be at least {at_least}, but is {value}')
-
-
 def _check_dict(name: str, value: Any) -> None:
   _require(isinstance(value, dict), f'{name} must be a dict, but is {value!r}')
 
@@ -120,7 +113,11 @@ class SweepConfig:
     """Raises ConfigError if the config gives no runs, or ambiguous ones."""
     for field, at_least in (('num_settings', 1), ('num_seeds', 1),
                             ('first_seed', 1), ('seed', 0)):
-      _check_count(f'SweepConfig.{field}', getattr(self, field), at_least)
+      count = getattr(self, field)
+      _require(isinstance(count, int) and not isinstance(count, bool),
+               f'SweepConfig.{field} must be of type int, but is {count!r}')
+      _require(count >= at_least, f'SweepConfig.{field} must be at least '
+               f'{at_least}, but is {count}')
     for field in ('tasks', 'variants', 'points'):
       _check_dict(f'SweepConfig.{field}', getattr(self, field))
       for name in getattr(self, field):  # Becomes the name of a directory.
@@ -148,10 +145,6 @@ class SweepConfig:
     _require(self.num_settings == 1 or bool(self.ranges),
              f'SweepConfig.num_settings is {self.num_settings}, but there are '
              'no ranges to draw from')
-    self._check_shared_replay()
-    self._check_that_none_is_bound_twice()
-
-  def _check_shared_replay(self):
     _require(isinstance(self.shared_replay, (bool, tuple, list)),
              'SweepConfig.shared_replay must be True, False or names of '
              f'variants, but is {self.shared_replay!r}')
@@ -159,6 +152,7 @@ class SweepConfig:
       _require(name in self.variants,
                f'SweepConfig.shared_replay names {name!r}, which is no '
                f'variant; variants are {", ".join(self.variants)}')
+    self._check_that_none_is_bound_twice()
 
   @property
   def sharing_variants(self) -> list[str]:

@@ -1,6 +1,5 @@
 """The learner's loop over fakes: its calls, their order, and its rows."""
 
-import types as python_types
 
 import dm_env
 import numpy as np
@@ -63,7 +62,7 @@ def _unroll(version=0, returns=(), step_type=MID):
 
 
 def _note(saved):
-  """Returns a `Saver.save` that notes the numbers of checkpoints."""
+  """Returns a `SaveFn` that notes the numbers of checkpoints."""
   return lambda number, score: saved.append(number)
 
 
@@ -95,9 +94,7 @@ class _Run:
         training_log.LogSettings(str(tmp_path), num_fresh, row_secs),
         self.learner, self.totals, gauges, level_log, gather, self.shown.append)
     checkpoints = training_log.Checkpoints(
-        checkpoint_secs,
-        python_types.SimpleNamespace(save=save or _note(self.saved)),
-        self.learner, log)
+        checkpoint_secs, save or _note(self.saved), self.learner, log)
     num_replayed = len(unrolls[0].level_index) - num_fresh
     replayed = [kinds.ReplayColumns(num_replayed, list)] if num_replayed else []
 

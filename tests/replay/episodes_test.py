@@ -63,8 +63,7 @@ def _columns(numbers):
 def _read(chains, num_unrolls, num_batches, recompute=None):
   """Reads batches of chains, which are lists of numbers."""
   dataset = [tuple(map(tf.constant, _columns(chain))) for chain in chains]
-  reader = iter(episodes.EpisodeReader(
-      dataset, num_unrolls, PACKED, recompute))
+  reader = episodes.read(dataset, num_unrolls, PACKED, recompute)
   return [next(reader) for _ in range(num_batches)]
 
 

@@ -84,11 +84,12 @@ def test_rows_after_the_checkpoint_are_dropped_with_a_torn_one(tmp_path):
 
 def test_window_holds_the_last_100_episodes():
   window = training_log.EpisodeWindow()
-  assert window.means() == {} and not window.is_full
+  assert window.means() == {} and window.mean_return is None
   returns = np.arange(120, dtype=np.float32).reshape(60, 2)
   is_first = np.ones((60, 2), bool)
   window.add(is_first, returns, np.full((60, 2), 7, np.int32))
-  assert window.is_full and window.num_episodes == 120
+  assert window.mean_return == np.mean(np.arange(20, 120))
+  assert window.num_episodes == 120
   assert window.means() == {
       'episode_return': np.mean(np.arange(20, 120)), 'episode_steps': 7.}
 

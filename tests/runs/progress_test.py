@@ -85,6 +85,15 @@ def test_rows_of_an_update_change_the_line_by_seconds(capsys):
       False, True, True, True]
 
 
+def test_line_goes_on_with_a_learner_that_lost_a_part_of_its_time(capsys):
+  with _line() as line:
+    for secs, frames in ((500., 9_000), (90., 4_000), (91., 4_100)):
+      line.show(dict(_ROW, secs=secs, frames=frames))
+    shown = capsys.readouterr().out
+  assert '9,000 frames' in shown and '4,000 frames' in shown
+  assert '4,100 frames' not in shown
+
+
 def test_other_libraries_only_warn_above_the_line(capsys):
   with _line():
     logging.getLogger('portpicker').info('a port')

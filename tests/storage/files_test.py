@@ -56,6 +56,7 @@ def test_file_that_has_no_room_leaves_the_old_one(tmp_path, scheme):
   with full_disk.largest_file(100), pytest.raises(OSError):
     files.write(path, bytes(1_000_000))
   assert files.read(path) == b'old'
+  assert scheme or [p.name for p in tmp_path.iterdir()] == ['x']
 
 
 @pytest.mark.parametrize('path, is_url, needs_network', [
