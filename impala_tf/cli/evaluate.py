@@ -18,6 +18,7 @@ from impala_tf.roles import scores
 from impala_tf.runs import gin_config
 from impala_tf.runs import run_directory
 from impala_tf.runs import video as video_lib
+from impala_tf.runtime import gpus
 from impala_tf.runtime import stop_signals
 from impala_tf.runtime import user_modules
 from impala_tf.storage import files
@@ -45,6 +46,8 @@ def _parse_args() -> argparse.Namespace:
   parser.add_argument('--deterministic', action='store_true',
                       help='take the most probable actions instead of sampling '
                       'them, which the paper does not')
+  parser.add_argument('--gpu', action='store_true',
+                      help='let the agent use a GPU, which a learner may need')
   parser.add_argument('--output', help='where to write the result as JSON '
                       '(default: RUN_DIR/evaluation.json, or '
                       'RUN_DIR/evaluation_SUITE.json)')
@@ -68,6 +71,8 @@ def _parse_args() -> argparse.Namespace:
 def main() -> None:
   """Plays games as the flags say; prints a report."""
   args = _parse_args()
+  if not args.gpu:
+    gpus.hide()
   run_directory.reach(args.run_dir)
   config_path = scores.check(
       args.run_dir, args.episodes, args.seed, args.num_envs)

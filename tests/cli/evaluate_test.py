@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import re
 import sys
 
@@ -42,6 +43,14 @@ def _evaluate(monkeypatch, *arguments):
 def _pictures(video):
   # `list` would ask for their number, which is infinite before they are read.
   return [picture for picture in imageio.v2.get_reader(video)]
+
+
+@pytest.mark.parametrize('flags, seen', [([], ''), (['--gpu'], '3')])
+def test_agent_plays_on_the_cpu_unless_a_gpu_is_asked_for(
+    catch_run, monkeypatch, flags, seen):
+  monkeypatch.setenv('CUDA_VISIBLE_DEVICES', '3')
+  assert _evaluate(monkeypatch, catch_run, '--episodes=1', *flags) == 0
+  assert os.environ['CUDA_VISIBLE_DEVICES'] == seen
 
 
 def test_result_is_written_and_shown_and_the_first_game_filmed(
