@@ -115,13 +115,9 @@ class CatchEnvironment(environment.BatchedEnvironment):
 
 
 def _make(name: str, num_envs: int, seed: int, *unused) -> CatchEnvironment:
-  if name == 'delayed':
-    return CatchEnvironment(num_envs, seed, _NUM_BALLS_OF_DELAYED,
-                            'catch/delayed')
-  if name == 'mirrored':
-    return CatchEnvironment(num_envs, seed, level='catch/mirrored',
-                            mirrored=True)
-  return CatchEnvironment(num_envs, seed)
+  return CatchEnvironment(
+      num_envs, seed, _NUM_BALLS_OF_DELAYED if name == 'delayed' else 1,
+      f'catch/{name}' if name else 'catch', mirrored=name == 'mirrored')
 
 
 DOMAIN = domain.Domain(

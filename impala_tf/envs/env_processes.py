@@ -95,9 +95,7 @@ class Workers:
 
   Attributes:
     num_envs: E.
-    frame_stack: see `BatchedEnvironment`.
-    reward_scale: see `BatchedEnvironment`.
-    level_index: see `BatchedEnvironment`.
+    frame_stack, reward_scale, level_index: see `BatchedEnvironment`.
     side_channels: `environment.SideChannels` [n, ...] of the rows that `recv`
       returned last.
     timeout_secs: seconds that a step, or the making of an environment, may

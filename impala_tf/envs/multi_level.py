@@ -201,11 +201,7 @@ class MultiLevelEnvironment(environment.BatchedEnvironment):
     self.action_box = None  # Each level fits its own actions.
     self.remarks = first.remarks
     self.level_index = level_index
-    self._timestep = dm_env.TimeStep(
-        step_type=np.zeros(num_envs, np.uint8),
-        reward=np.zeros(num_envs, np.float32),
-        discount=np.zeros(num_envs, np.float32),
-        observation=np.zeros((num_envs,) + spec.shape, spec.dtype))
+    self._timestep = self._first(np.zeros((num_envs, *spec.shape), spec.dtype))
 
   def reset(self) -> dm_env.TimeStep:
     for rows, group in zip(self._rows, self._groups):

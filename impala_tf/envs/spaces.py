@@ -252,8 +252,7 @@ def _kind(space: Any) -> str:
   return type(space).__name__
 
 
-def _parts(space: Any, path: Tuple[Any, ...] = ()
-           ) -> Iterator[_Part]:
+def _parts(space: Any, path: Tuple[Any, ...] = ()) -> Iterator[_Part]:
   """Yields the numeric parts of a nested space with paths; or SpaceError."""
   kind = _kind(space)
   if kind in _FLAT:
@@ -273,18 +272,14 @@ def _place(path: Tuple[Any, ...]) -> str:
   return place and f' at {place}'
 
 
-def _at(observation: Any, path: Tuple[Any, ...]) -> Any:
-  for key in path:
-    observation = observation[key]
-  return observation
-
-
 def _part(observation: Any, path: Tuple[Any, ...], space: Any,
           dtype: Any) -> np.ndarray:
   """Returns a part of an observation as an array of a dtype; or SpaceError."""
   seen, array = 'nothing', None
   try:
-    given = np.asarray(_at(observation, path))
+    for key in path:
+      observation = observation[key]
+    given = np.asarray(observation)
     seen = f'{given.dtype} {list(given.shape)}'
     array = cast(given, dtype)
     if given.shape != space.shape or not (
@@ -307,7 +302,6 @@ def _image(path: Tuple[Any, ...], space: Any, pictures: bool,
     return None
   shape = space.shape
   is_byte = space.dtype == np.uint8
-  dtype = np.uint8 if is_byte else np.float32
   is_first = False
   if pictures and len(shape) == 3:
     is_first = shape[0] < MIN_IMAGE_SIZE <= min(shape[1:])
@@ -320,11 +314,9 @@ def _image(path: Tuple[Any, ...], space: Any, pictures: bool,
   factor = None
   if pictures and len(shape) == 3:
     bound = float(max(abs(space.low.min()), abs(space.high.max())))
-    factor = 255 / bound if 0 < bound < _NO_BOUND else 255.
-    if is_byte and bound == 255:
-      factor = None
-    else:
-      dtype = np.float32
+    if not (is_byte and bound == 255):
+      factor = 255 / bound if 0 < bound < _NO_BOUND else 255.
+  dtype = np.uint8 if is_byte and factor is None else np.float32
   return _Image(path, space, specs.Array(shape, dtype, 'observation'),
                 is_first, factor)
 
