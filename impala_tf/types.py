@@ -153,36 +153,23 @@ def unroll_spec(observation_spec: dm_env.specs.Array, frame_stack: int,
                 side_channels: Optional[Mapping[str, Any]] = None) -> Unroll:
   """Describes shapes and dtypes of one unroll without a batch dimension.
 
-  Args:
-    observation_spec: observations of one environment.
-    frame_stack: S of `Unroll`, 1 where observations travel as they are.
-    action_spec: actions of one environment.
-    num_logits: P.
-    core_state: `Agent.initial_state(1)`.
-    unroll_length: T.
-    side_channels: specs of one environment's `environment.SideChannels`, by
-      their names in `EnvOutput`; those that are left out, or are empty tuples,
-      are not there.
-
-  Returns:
-    An `Unroll` of `tf.TensorSpec`.
+  Specs are of one environment; `side_channels` are those of
+  `environment.SideChannels` by their names in `EnvOutput`, without what is not
+  there. `frame_stack` is S of `Unroll`, 1 where observations travel as they
+  are; `num_logits` P; `core_state` that of `Agent.initial_state(1)`.
   """
-  steps = unroll_length + 1
+  def of_steps(dtype, shape=(), num=unroll_length + 1):
+    return tf.TensorSpec((num, *shape), dtype)
 
-  def of_steps(dtype, shape=(), num=steps):
-    return tf.TensorSpec((num,) + tuple(shape), dtype)
-
-  if frame_stack == 1:
-    observation = of_steps(observation_spec.dtype, observation_spec.shape)
-  else:
-    observation = of_steps(observation_spec.dtype, observation_spec.shape[:-1],
-                           unroll_length + frame_stack)
+  shape, num_frames = observation_spec.shape, unroll_length + frame_stack
+  if frame_stack > 1:
+    shape = shape[:-1]
   return Unroll(
       env_outputs=EnvOutput(
           step_type=of_steps(tf.uint8),
           reward=of_steps(tf.float32),
           discount=of_steps(tf.float32),
-          observation=observation,
+          observation=of_steps(observation_spec.dtype, shape, num_frames),
           episode_return=of_steps(tf.float32),
           episode_steps=of_steps(tf.int32),
           **{name: of_steps(spec.dtype, spec.shape)

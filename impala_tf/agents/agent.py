@@ -60,15 +60,10 @@ class Agent(tf.Module):
                compiled: bool = False, num_tasks: Optional[int] = None):
     """Makes the layers, without variables so far.
 
-    Args:
-      distribution: the policy's, see `distributions.of_actions`.
-      config: kind and sizes of the network.
-      precision: the torso's, 'float32' or 'mixed_bfloat16'; or 'bfloat16',
-        whose variables are bfloat16, too, for acting alone. All else is
-        float32.
-      compiled: whether XLA will compile it.
-      num_tasks: L, number of tasks whose values `popart` normalises, each
-        apart; None: values as they are.
+    `precision` is the torso's, 'float32' or 'mixed_bfloat16'; or 'bfloat16',
+    whose variables are bfloat16, too, for acting alone. All else is float32.
+    `compiled` says whether XLA will compile it; `num_tasks` is L, the number of
+    tasks whose values `popart` normalises, each apart; None: as they are.
     """
     super().__init__(name='agent')
     self.distribution = distribution

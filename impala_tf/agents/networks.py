@@ -154,17 +154,12 @@ def make_torso(name: str, hidden_size: int, precision: str = 'float32',
                gain: float = 1.0) -> tf.Module:
   """Makes a torso of the project or of the user.
 
-  Args:
-    name: value of `AgentConfig.torso`.
-    hidden_size: units of its last layer.
-    precision: that of `layers`, except for the user's torsos without
-      'bfloat16'. The torso's result is always float32.
-    gain: of initial weights, `AgentConfig.torso_gain`; the user's torsos draw
-      their own weights.
+  `name` and `gain` are `AgentConfig.torso` and `torso_gain`; the user's torsos
+  draw their own weights. The precision is that of `layers`, for the user's
+  without 'bfloat16'; results are always float32.
 
-  Raises:
-    ConfigError: nobody has registered the name, or the user's torso is no
-      `tf.Module`, so that its variables would not be found.
+  Raises ConfigError if nobody has registered the name, or the user's torso is
+  no `tf.Module`, so that its variables would not be found.
   """
   torsos.check(name)
   if name in TORSOS:
@@ -211,7 +206,6 @@ class LSTMCore(tf.Module):
     self._hidden_gates: Optional[layers.Linear] = None
 
   def _make_layers(self, num_inputs: int) -> None:
-    """Makes the layers; initial weights depend on the number of inputs."""
     num_gates = 4 * self._size
     initializer = glorot_uniform(num_inputs + self._size, num_gates)
     self._input_gates = layers.Linear(num_gates, initial_weights=initializer)

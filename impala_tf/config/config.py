@@ -5,20 +5,20 @@ import typing
 from typing import Any, Dict, Optional, Type
 
 from impala_tf.config.actor import ActorConfig
+from impala_tf.config.actor import AsyncConfig
 from impala_tf.config.agent import AgentConfig
-from impala_tf.config.asynchronous import AsyncConfig
-from impala_tf.config.atari import AtariConfig
-from impala_tf.config.dmlab import DmlabConfig
 from impala_tf.config.environment import EnvironmentConfig
 from impala_tf.config.experiment import ExperimentConfig
 from impala_tf.config.fields import ConfigError
 from impala_tf.config.impala import ImpalaConfig
-from impala_tf.config.laser import LaserConfig
+from impala_tf.config.impala import LaserConfig
 from impala_tf.config.learner import LearnerConfig
-from impala_tf.config.optimizer import OptimizerConfig
+from impala_tf.config.learner import OptimizerConfig
 from impala_tf.config.population import PopulationConfig
 from impala_tf.config.replay import ReplayConfig
-from impala_tf.config.vizdoom import VizdoomConfig
+from impala_tf.config.simulators import AtariConfig
+from impala_tf.config.simulators import DmlabConfig
+from impala_tf.config.simulators import VizdoomConfig
 
 
 @dataclasses.dataclass(frozen=True)

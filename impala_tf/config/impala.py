@@ -1,4 +1,4 @@
-"""Options of the V-trace loss."""
+"""Options of the V-trace loss, and of LASER's trust region."""
 
 import dataclasses
 from typing import Optional
@@ -55,3 +55,26 @@ class ImpalaConfig(fields.Section):
       'vs', choices=('vs', 'value'), source='appendix E.3')
   popart_step_size: Optional[float] = fields.option(
       None, above=0, below=1, source='Hessel et al. 2018')
+
+
+@dataclasses.dataclass(frozen=True)
+class LaserConfig(fields.Section):
+  """The trust region of 'laser' (Schmitt et al. 2020, section 4.3).
+
+  Attributes:
+    trust_region: divergence that is bounded at each state, from the policy that
+      learns to 'implied', the one that V-trace's clipping leads to (section
+      4.3), or to 'behaviour', the one that acted (the supplement's algorithm
+      1), which rejects more. Policies other than over one choice of several
+      actions have 'behaviour' only.
+    threshold: b, in nats; steps whose state has a divergence of b or more are
+      not learned from. The paper does not state its own. None: all are.
+    entropy_of_replayed: add the entropy bonus for replayed unrolls, too, where
+      the paper has it on fresh ones only.
+  """
+  trust_region: str = fields.option(
+      'implied', choices=('implied', 'behaviour'),
+      source='Schmitt et al. 2020, section 4.3')
+  threshold: Optional[float] = fields.option(0.3, above=0, unit='nats')
+  entropy_of_replayed: bool = fields.option(
+      False, source='Schmitt et al. 2020, section 5.1')

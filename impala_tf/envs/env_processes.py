@@ -108,16 +108,11 @@ class Workers:
 
     Environment 0 is made and closed in this process, too: its specs decide how
     much memory is shared. The calling thread must outlive the object, since the
-    kernel kills workers with it.
+    kernel kills workers with it. There are 1 to E processes, W; `levels`, [E],
+    are for messages before environments are made, by default environment 0's.
 
-    Args:
-      num_processes: W, 1 to E.
-      levels: [E], for messages before environments are made; None if all play
-        environment 0's level.
-
-    Raises:
-      UserError: if environments cannot be made.
-      WorkerError: if an environment or its process fails.
+    Raises UserError if environments cannot be made, WorkerError if one, or its
+    process, fails.
     """
     probe = make(0)
     self._specs = _specs(probe)
@@ -204,11 +199,10 @@ class Workers:
     Returns their numbers, int32 [n], and copies of their rows, [n, ...]. Calls
     `on_wait`, which may raise, at least once a second meanwhile.
 
-    Raises:
-      ValueError: if fewer than `min_ready` have an action to play.
-      UserError: for an action that an environment does not have.
-      WorkerError: if an environment raises any other error, or its process dies
-        or does not answer for `timeout_secs`.
+    Raises ValueError if fewer than `min_ready` have an action to play;
+    UserError for an action that an environment does not have; and WorkerError
+    if one raises any other error, or its process dies or does not answer for
+    `timeout_secs`.
     """
     if len(self._ready) + self._num_pending.sum() < min_ready:
       raise ValueError(f'{min_ready} environments would be waited for for ever:'

@@ -5,17 +5,7 @@ import copy
 import importlib
 import inspect
 import sys
-from typing import (
-  Any,
-  Callable,
-  Dict,
-  Iterator,
-  List,
-  Mapping,
-  Optional,
-  Sequence,
-  Set,
-)
+from typing import Any, Callable, Iterator, Mapping, Optional, Sequence
 
 from absl import logging
 from dm_env import specs
@@ -113,7 +103,7 @@ class GymEnvironment(serial.SerialEnvironment):
     """
     level = level or f'gym/{env_id}'
     self._seed = seed
-    self._envs: List[Any] = []
+    self._envs: list[Any] = []
     try:
       self._make = _maker(level, env_id, wrappers, kwargs or {}, make)
       for i in range(num_envs):
@@ -153,7 +143,7 @@ class GymEnvironment(serial.SerialEnvironment):
     self._num_values = np.atleast_1d(action_spec.maximum) + 1
     if not is_discrete:
       self.action_box = environment.ActionBox(actions.low, actions.high)
-    self._has_warned: Set[str] = set()
+    self._has_warned: set[str] = set()
     self.remarks += [
         f'{level}: the statistics of its {name} are in no checkpoint, so that '
         'evaluation is worse than training; leave the wrapper out, and set '
@@ -264,7 +254,7 @@ class GymEnvironment(serial.SerialEnvironment):
       picture = picture * 255
     return picture.astype(np.uint8)
 
-  def interface(self) -> Dict[str, Any]:
+  def interface(self) -> dict[str, Any]:
     return {**super().interface(),
             'observations': self._converter.description()}
 
@@ -373,7 +363,7 @@ def _render_mode(gymnasium: Any, env_id: str) -> Mapping[str, str]:
   return {'render_mode': 'rgb_array'} if is_taken and is_listed else {}
 
 
-def _normalisers(env: Any) -> List[str]:
+def _normalisers(env: Any) -> list[str]:
   """Lists wrappers of an environment that keep statistics to themselves."""
   found = []
   while env is not env.unwrapped:

@@ -22,16 +22,7 @@ decides what a part becomes. Torsos of images divide by 255; for them pictures
 of other conventions become such images, see `Converter`.
 """
 
-from typing import (
-  Any,
-  Dict,
-  Iterator,
-  List,
-  NamedTuple,
-  Optional,
-  Sequence,
-  Tuple,
-)
+from typing import Any, Iterator, NamedTuple, Optional, Sequence
 
 from dm_env import specs
 import numpy as np
@@ -43,7 +34,7 @@ MIN_IMAGE_SIZE = 20
 MASK = 'action_mask'
 
 # Its path in a nested space, and the space.
-_Part = Tuple[Tuple[Any, ...], Any]
+_Part = tuple[tuple[Any, ...], Any]
 
 _FLAT = ('Box', 'Discrete', 'MultiDiscrete', 'MultiBinary')
 # Arguments by which a space that is no Box is made again.
@@ -76,7 +67,7 @@ class _Image(NamedTuple):
     is_first: whether its channels come first.
     factor: number by which it is multiplied; None where it stays as it is.
   """
-  path: Tuple[Any, ...]
+  path: tuple[Any, ...]
   space: Any
   spec: specs.Array
   is_first: bool = False
@@ -121,8 +112,8 @@ class Converter:
       parts = others
     is_plain = len(parts) == 1 and _kind(parts[0][1]) == 'Box' and (
         self.has_mask or _kind(space) == 'Box')
-    self._images: List[_Image] = []
-    self._vectors: List[_Part] = []
+    self._images: list[_Image] = []
+    self._vectors: list[_Part] = []
     for path, part in parts:
       image = _image(path, part, pictures, is_plain)
       if image is None:
@@ -157,7 +148,7 @@ class Converter:
       return observed
     return observed._replace(action_mask=observation.get(MASK))
 
-  def description(self) -> List[Any]:
+  def description(self) -> list[Any]:
     """Returns data from which `from_description` makes the same converter.
 
     Of a Box's bounds it has only the lowest and the highest.
@@ -181,7 +172,7 @@ class Converter:
          for path, space in self._vectors]).astype(np.float32)
 
 
-def _to_data(space: Any) -> Dict[str, Any]:
+def _to_data(space: Any) -> dict[str, Any]:
   """Describes a space that `Converter` takes, as data for `_from_data`."""
   kind = _kind(space)
   if kind == 'Dict':
@@ -252,7 +243,7 @@ def _kind(space: Any) -> str:
   return type(space).__name__
 
 
-def _parts(space: Any, path: Tuple[Any, ...] = ()) -> Iterator[_Part]:
+def _parts(space: Any, path: tuple[Any, ...] = ()) -> Iterator[_Part]:
   """Yields the numeric parts of a nested space with paths; or SpaceError."""
   kind = _kind(space)
   if kind in _FLAT:
@@ -267,12 +258,12 @@ def _parts(space: Any, path: Tuple[Any, ...] = ()) -> Iterator[_Part]:
         f'{", ".join(_FLAT)}, and Dict and Tuple of them, do')
 
 
-def _place(path: Tuple[Any, ...]) -> str:
+def _place(path: tuple[Any, ...]) -> str:
   place = ''.join(f'[{key!r}]' for key in path)
   return place and f' at {place}'
 
 
-def _part(observation: Any, path: Tuple[Any, ...], space: Any,
+def _part(observation: Any, path: tuple[Any, ...], space: Any,
           dtype: Any) -> np.ndarray:
   """Returns a part of an observation as an array of a dtype; or SpaceError."""
   seen, array = 'nothing', None
@@ -295,7 +286,7 @@ def _part(observation: Any, path: Tuple[Any, ...], space: Any,
   raise SpaceError(f'has no {wanted}{_place(path)}, but {seen}')
 
 
-def _image(path: Tuple[Any, ...], space: Any, pictures: bool,
+def _image(path: tuple[Any, ...], space: Any, pictures: bool,
            is_plain: bool) -> Optional[_Image]:
   """Decides what the torso sees of a Box; None if that is no image."""
   if _kind(space) != 'Box':

@@ -40,9 +40,9 @@ class Distribution(abc.ABC):
   action_dtype: ClassVar[tf.DType]
 
   @property
-  @abc.abstractmethod
   def num_logits(self) -> int:
     """Number of logits of a step, P: the size of the policy's head."""
+    return sum(self.num_values)
 
   @property
   def num_values(self) -> Tuple[int, ...]:
@@ -128,10 +128,6 @@ class Categorical(Distribution):
   def num_values(self) -> Tuple[int, ...]:
     return (self.num_actions,)
 
-  @property
-  def num_logits(self) -> int:
-    return self.num_actions
-
   def __str__(self):
     return f'{self.num_actions} actions'
 
@@ -161,10 +157,6 @@ class MultiCategorical(Distribution):
   @property
   def num_values(self) -> Tuple[int, ...]:
     return self.nvec
-
-  @property
-  def num_logits(self) -> int:
-    return sum(self.nvec)
 
   @property
   def action_shape(self) -> Tuple[int, ...]:
