@@ -135,11 +135,13 @@ class Scratch:
 
   def __init__(self):
     self._path = tempfile.mkdtemp(prefix='impala_tf_dmlab_')
-    # A new session, which signals to this process's group do not reach.
+    # A new session, which signals to this process's group do not reach, and
+    # without the marks by which `leftovers` kills what a program has started.
     self._remover = subprocess.Popen(
         ['sh', '-c', self._REMOVE_AFTERWARDS, self._path],
         stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL, start_new_session=True)
+        stderr=subprocess.DEVNULL, start_new_session=True,
+        env={'PATH': os.environ.get('PATH', os.defpath)})
 
   def make(self, name: str) -> str:
     """Makes a directory of this name within; returns its path."""
