@@ -8,7 +8,10 @@ from impala_tf.config.actor import AsyncConfig as AsyncConfig
 from impala_tf.config.agent import AgentConfig as AgentConfig
 from impala_tf.config.config import Config as Config
 from impala_tf.config.config import sections as sections
+from impala_tf.config.environment import AtariConfig as AtariConfig
+from impala_tf.config.environment import DmlabConfig as DmlabConfig
 from impala_tf.config.environment import EnvironmentConfig as EnvironmentConfig
+from impala_tf.config.environment import VizdoomConfig as VizdoomConfig
 from impala_tf.config.experiment import ExperimentConfig as ExperimentConfig
 from impala_tf.config.fields import ConfigError as ConfigError
 from impala_tf.config.fields import UserError as UserError
@@ -18,6 +21,3 @@ from impala_tf.config.learner import LearnerConfig as LearnerConfig
 from impala_tf.config.learner import OptimizerConfig as OptimizerConfig
 from impala_tf.config.population import PopulationConfig as PopulationConfig
 from impala_tf.config.replay import ReplayConfig as ReplayConfig
-from impala_tf.config.simulators import AtariConfig as AtariConfig
-from impala_tf.config.simulators import DmlabConfig as DmlabConfig
-from impala_tf.config.simulators import VizdoomConfig as VizdoomConfig

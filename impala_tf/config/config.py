@@ -7,7 +7,10 @@ from typing import Any, Dict, Optional, Type
 from impala_tf.config.actor import ActorConfig
 from impala_tf.config.actor import AsyncConfig
 from impala_tf.config.agent import AgentConfig
+from impala_tf.config.environment import AtariConfig
+from impala_tf.config.environment import DmlabConfig
 from impala_tf.config.environment import EnvironmentConfig
+from impala_tf.config.environment import VizdoomConfig
 from impala_tf.config.experiment import ExperimentConfig
 from impala_tf.config.fields import ConfigError
 from impala_tf.config.impala import ImpalaConfig
@@ -16,18 +19,11 @@ from impala_tf.config.learner import LearnerConfig
 from impala_tf.config.learner import OptimizerConfig
 from impala_tf.config.population import PopulationConfig
 from impala_tf.config.replay import ReplayConfig
-from impala_tf.config.simulators import AtariConfig
-from impala_tf.config.simulators import DmlabConfig
-from impala_tf.config.simulators import VizdoomConfig
 
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-  """The config of one run: all sections.
-
-  Raises:
-    ConfigError: where two values do not go together.
-  """
+  """All sections of a run; ConfigError where two values do not go together."""
   experiment: ExperimentConfig = ExperimentConfig()
   environment: EnvironmentConfig = EnvironmentConfig()
   atari: AtariConfig = AtariConfig()

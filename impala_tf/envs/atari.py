@@ -141,11 +141,8 @@ class AtariEnvironment(environment.BatchedEnvironment):
   With `life_loss_ends_episode` a lost life gives discount 0 in a MID row: game,
   stack and return go on. Training and evaluation differ in nothing else.
 
-  With `full_action_set` every game has the same 18 actions. Skiing without FIRE
-  has only 9; the other 9 are no-ops there.
-
-  Environment i is seeded with `seed + i`. Seeding reloads the game, which takes
-  0.1 s, so the first `reset` of a large batch is slow.
+  Environment i is seeded with `seed + i`, for which the first `reset` reloads
+  its game in 0.1 s.
   """
 
   def __init__(self, game: str, num_envs: int, seed: int,

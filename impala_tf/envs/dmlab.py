@@ -112,13 +112,8 @@ class DmlabEnvironment(serial.SerialEnvironment):
   simulator may show a repeated seed differently: language levels keep the walls
   with which a layout first appeared.
 
-  Some of Lab's failures end the process. With environment processes
-  (`ActorConfig.env_processes`) the parent can still name the level.
-
   Evaluation generates other levels than training (`mixerSeed`), and plays the
   held-out '_test' instead of a level named '_train'.
-
-  Instructions are Lab's observation INSTR, which is empty in most levels.
   """
 
   def __init__(self, name: str, num_envs: int, seed: int,
@@ -129,9 +124,8 @@ class DmlabEnvironment(serial.SerialEnvironment):
     `instruction_length` 0 means no instructions. `domain_name` is 'dmlab' for
     `OTHER_NAMES`.
 
-    Raises:
-      ConfigError: if the level is unknown or held out from training, its data
-        set or maps are missing, or Lab is not installed or does not start.
+    Raises ConfigError if the level is unknown or held out from training, its
+    data set or maps are missing, or Lab is not installed or does not start.
     """
     check_name(domain_name, name)
     if training and name.endswith('_test'):
@@ -177,7 +171,8 @@ class DmlabEnvironment(serial.SerialEnvironment):
     if not training:
       settings['allowHoldOutLevels'] = 'true'
       settings['mixerSeed'] = _EVALUATION_MIXER_SEED
-    # Some failures of it end the process, whose log then has the level.
+    # Some failures of it end the process, whose log then has the level; with
+    # environment processes their parent names it.
     logging.info('Starting %d of %s', self.num_envs, self.level)
     lab = _import(self.level)
     runfiles_path = lab.runfiles_path()

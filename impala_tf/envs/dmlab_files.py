@@ -3,6 +3,7 @@
 Lab ends the whole process if a file is missing, so files are checked first.
 """
 
+import contextlib
 import hashlib
 import os
 import pathlib
@@ -66,11 +67,9 @@ class LevelCache:
   def _remove_stale(self):
     """Removes the partial files of processes that were killed."""
     for path in self._directory.glob('.*.part'):
-      try:
+      with contextlib.suppress(OSError):  # It became whole, or is not ours.
         if path.stat().st_mtime < time.time() - _STALE_SECS:
           path.unlink()
-      except OSError:  # It became whole, or is not ours to remove.
-        pass
 
   def fetch(self, key: str, pk3_path: str) -> bool:
     """Copies the map to `pk3_path`; returns whether there was one."""
@@ -114,10 +113,8 @@ class LevelCache:
     total = 0
     with os.scandir(self._directory) as entries:
       for entry in entries:
-        try:
+        with contextlib.suppress(FileNotFoundError):  # It has been renamed.
           total += entry.stat().st_size
-        except FileNotFoundError:  # Another process has renamed it.
-          pass
     return total
 
 

@@ -86,7 +86,6 @@ class GymEnvironment(serial.SerialEnvironment):
 
   def __init__(self, env_id: str, num_envs: int, seed: int,
                level: Optional[str] = None,
-               wrappers: Sequence[Callable[[Any], Any]] = (),
                instruction_length: int = 0,
                kwargs: Optional[Mapping[str, Any]] = None,
                converted: bool = True, pictures: bool = False,
@@ -96,16 +95,16 @@ class GymEnvironment(serial.SerialEnvironment):
 
     For 'module:Name-v0' it imports the module first; see `check_module`.
     `level` is for messages, by default 'gym/<env_id>'; `make` makes one of its
-    seed and `kwargs`, instead of the id. Wrappers come innermost first. If not
-    `converted`, masks are looked for in the `info` alone; for `pictures` see
-    `spaces.Converter`, too. Raises ConfigError if it is not installed, cannot
-    be made or reset, or has unsupported spaces.
+    seed and `kwargs`, instead of the id. If not `converted`, masks are looked
+    for in the `info` alone; for `pictures` see `spaces.Converter`, too. Raises
+    ConfigError if it is not installed, cannot be made or reset, or has
+    unsupported spaces.
     """
     level = level or f'gym/{env_id}'
     self._seed = seed
     self._envs: list[Any] = []
     try:
-      self._make = _maker(level, env_id, wrappers, kwargs or {}, make)
+      self._make = _maker(level, env_id, kwargs or {}, make)
       for i in range(num_envs):
         self._envs.append(self._make(i, seed + i))
       actions = self._envs[0].action_space
@@ -281,9 +280,8 @@ def _close(env: Any) -> None:
                     serial.place_and_cause(error))
 
 
-def _maker(level: str, env_id: str, wrappers: Sequence[Callable[[Any], Any]],
-           kwargs: Mapping[str, Any], make: Optional[Callable[..., Any]]
-           ) -> Callable[[int, int], Any]:
+def _maker(level: str, env_id: str, kwargs: Mapping[str, Any],
+           make: Optional[Callable[..., Any]]) -> Callable[[int, int], Any]:
   """Returns a function that makes copy i of a batch with a seed.
 
   Both raise ConfigError if it cannot be made.
@@ -301,10 +299,7 @@ def _maker(level: str, env_id: str, wrappers: Sequence[Callable[[Any], Any]],
     with _told(level, kwargs), copies.constructing(numbers[i]):
       if make is not None:
         return make(seed, **own)
-      env = gymnasium.make(env_id, **render_mode, **own)
-      for wrapper in wrappers:
-        env = wrapper(env)
-      return env
+      return gymnasium.make(env_id, **render_mode, **own)
 
   return make_copy
 

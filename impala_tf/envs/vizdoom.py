@@ -81,10 +81,8 @@ class VizdoomEnvironment(serial.SerialEnvironment):
 
   A scenario's time limit truncates. Doom shows nothing then: the frame before
   is the last. All other ends, such as a death, have discount 0. Environment i
-  is seeded with `seed + i`.
-
-  Games start one after the other, in about half a second each, without window
-  and sound. They leave no processes or files, however this process ends.
+  is seeded with `seed + i`. No processes or files stay behind, however this
+  process ends.
   """
 
   def __init__(self, name: str, num_envs: int, seed: int,

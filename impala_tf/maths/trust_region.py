@@ -2,21 +2,10 @@
 
 Source: Schmitt, Hessel and Simonyan 2020, "Off-Policy Actor-Critic with Shared
 Experience Replay" (LASER, arXiv:1909.11583), section 4, and its supplement.
-V-trace's clipped ratios lead to the value of another policy than pi, the
-implied policy. The further that is from pi at a state, the less can be learned
-from what mu did there. The papers' letters:
-
-  =========  ====================================  ==========================
-  paper      meaning                               here
-  =========  ====================================  ==========================
-  pi         target policy, which learns           `target_logits`
-  mu         behaviour policy, which acted         `behaviour_logits`
-  rho-bar    V-trace's bound of pi/mu              `clip_rho_threshold`
-  pi~_mu     implied policy, equation 3            see `kl_to_implied`
-  beta(s)    behaviour relevance, KL(pi || pi~)    `kl_to_implied`
-  b          threshold                             `threshold`
-  lambda(s)  1 where beta(s) < b, else 0           `is_relevant`
-  =========  ====================================  ==========================
+V-trace's clipped ratios lead to the value of another policy than pi, the target
+policy, which learns: that of the implied policy pi~_mu, by mu, the behaviour
+policy, which acted. The further that is from pi at a state, the less can be
+learned from what mu did there.
 
 Relevance is a function of the state and of the two policies there, never of the
 action that was sampled: rejecting actions would add a bias of its own.
