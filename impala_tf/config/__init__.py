@@ -19,5 +19,5 @@ from impala_tf.config.impala import ImpalaConfig as ImpalaConfig
 from impala_tf.config.impala import LaserConfig as LaserConfig
 from impala_tf.config.learner import LearnerConfig as LearnerConfig
 from impala_tf.config.learner import OptimizerConfig as OptimizerConfig
+from impala_tf.config.learner import ReplayConfig as ReplayConfig
 from impala_tf.config.population import PopulationConfig as PopulationConfig
-from impala_tf.config.replay import ReplayConfig as ReplayConfig

@@ -17,8 +17,8 @@ from impala_tf.config.impala import ImpalaConfig
 from impala_tf.config.impala import LaserConfig
 from impala_tf.config.learner import LearnerConfig
 from impala_tf.config.learner import OptimizerConfig
+from impala_tf.config.learner import ReplayConfig
 from impala_tf.config.population import PopulationConfig
-from impala_tf.config.replay import ReplayConfig
 
 
 @dataclasses.dataclass(frozen=True)

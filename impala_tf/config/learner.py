@@ -1,4 +1,4 @@
-"""Options of the learner and its optimiser."""
+"""Options of the learner, its optimiser and its replay."""
 
 import dataclasses
 from typing import Optional
@@ -74,3 +74,47 @@ class OptimizerConfig(fields.Section):
   max_gradient_norm: Optional[float] = fields.option(
       None, above=0, source='appendix D')
   max_skipped_updates: int = fields.option(20, at_least=1)
+
+
+@dataclasses.dataclass(frozen=True)
+class ReplayConfig(fields.Section):
+  """Learning again from old unrolls (section 5.2.2).
+
+  Attributes:
+    replay_fraction: share of each batch that is sampled from the replay, which
+      must be a whole number of unrolls; 0 for no replay. Replayed unrolls do
+      not count as frames.
+    pacing_unrolls: new unrolls that come, count as frames and enter the replay
+      for each update where all of its batch is replayed, so that
+      `replay_fraction` is 1; else None.
+    capacity_unrolls: unrolls that the replay holds; the oldest make room for
+      the newest.
+    sampling: 'unrolls', each as likely; 'episodes', each as likely, of which
+      the unrolls follow one by one; or 'priorities', by the critic's loss.
+    episode_unrolls: most unrolls in an episode that is sampled as such, longer
+      ones are cut. The replay holds `capacity_unrolls` / `episode_unrolls`
+      episodes, however short: no more than the longest episode needs.
+    core_state: memory with which a replayed unroll begins: 'stored', as the
+      actor had it, or 'recomputed' by the newest parameters, from the episode's
+      start on; needs sampling by episodes.
+    priority_exponent: alpha; unrolls are sampled by the power of their loss.
+    priority_correction: beta; updates are weighted by 1 / P**beta.
+    survives_resume: write the replay with every checkpoint, which takes as much
+      room on disk as in memory, so that a resumed run has it again.
+  """
+  replay_fraction: float = fields.option(
+      0.0, at_least=0, at_most=1, source='section 5.2.2')
+  pacing_unrolls: Optional[int] = fields.option(
+      None, at_least=1, source='Schmitt et al. 2020, figure 2')
+  capacity_unrolls: int = fields.option(10_000, at_least=1, source='table D.3')
+  sampling: str = fields.option(
+      'unrolls', choices=('unrolls', 'episodes', 'priorities'),
+      source='Schmitt et al. 2020, supplement 1.2')
+  episode_unrolls: int = fields.option(32, at_least=1)
+  core_state: str = fields.option('stored', choices=('stored', 'recomputed'),
+                          source='Schmitt et al. 2020, supplement 1.2')
+  priority_exponent: float = fields.option(
+      0.6, at_least=0, source='Schaul et al. 2016, table 3')
+  priority_correction: float = fields.option(
+      1.0, at_least=0, at_most=1, source='Schmitt et al. 2020, supplement 1.2')
+  survives_resume: bool = fields.option(False)

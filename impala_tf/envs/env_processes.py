@@ -94,8 +94,7 @@ class Workers:
   slow one delays only those in its process.
 
   Attributes:
-    num_envs: E.
-    frame_stack, reward_scale, level_index: see `BatchedEnvironment`.
+    num_envs, frame_stack, reward_scale, level_index: see `BatchedEnvironment`.
     side_channels: `environment.SideChannels` [n, ...] of the rows that `recv`
       returned last.
     timeout_secs: seconds that a step, or the making of an environment, may
@@ -307,13 +306,12 @@ def _serve(modules: Sequence[str], make: MakeFn, w: int, owner: np.ndarray,
     _step_until_closed(make, w, owner, shared, connection, answers)
   except config_lib.UserError as error:  # A restart would repeat it.
     connection.send(config_lib.UserError(files.one_line(error, None)))
-  except environment_lib.SimulatorError as error:
-    traceback.print_exc()
-    connection.send(WorkerError(files.one_line(error, None)))
   except (Exception, SystemExit) as error:  # A simulator may raise anything.
     traceback.print_exc()
-    connection.send(WorkerError(
-        f'{type(error).__name__}: {files.one_line(error, None)}'))
+    cause = files.one_line(error, None)
+    if not isinstance(error, environment_lib.SimulatorError):
+      cause = f'{type(error).__name__}: {cause}'
+    connection.send(WorkerError(cause))
 
 
 def _step_until_closed(make, w, owner, shared, connection, answers):

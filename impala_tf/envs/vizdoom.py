@@ -89,12 +89,6 @@ class VizdoomEnvironment(serial.SerialEnvironment):
                config: config_lib.VizdoomConfig):
     """Starts the games; raises ConfigError if they fail or lack variables."""
     import vizdoom  # Lazily: it is a simulator.
-    # These errors have no common base class.
-    errors = (
-        vizdoom.FileDoesNotExistException, vizdoom.MessageQueueException,
-        vizdoom.SharedMemoryException, vizdoom.ViZDoomErrorException,
-        vizdoom.ViZDoomIsNotRunningException,
-        vizdoom.ViZDoomUnexpectedExitException)
     self._games = []
     level = f'vizdoom/{name}'
     try:
@@ -106,7 +100,9 @@ class VizdoomEnvironment(serial.SerialEnvironment):
           game.set_vizdoom_path(launcher)
           self._games.append(game)
           _start(game)
-    except errors as error:
+    except config_lib.ConfigError:
+      raise
+    except serial.ERRORS as error:  # VizDoom's have no common base class.
       self.close()
       raise config_lib.ConfigError(
           f'{level}: Doom does not start: {files.one_line(error, None)}'

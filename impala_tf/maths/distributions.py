@@ -75,11 +75,7 @@ class Distribution(abc.ABC):
     return self._distribution(logits).log_prob(actions)
 
   def entropy(self, logits: tf.Tensor) -> tf.Tensor:
-    """Computes the entropy of each distribution, float32 [...], in nats.
-
-    That of discrete actions is between 0 and log A; that of continuous actions
-    is differential and has no bound.
-    """
+    """Computes the entropy of each distribution, float32 [...], in nats."""
     return self._distribution(self._checked('logits', logits)).entropy()
 
   def kl_divergence(self, p_logits: tf.Tensor, q_logits: tf.Tensor
@@ -147,11 +143,8 @@ class MultiCategorical(Distribution):
   Log-probabilities, entropies and divergences are sums over the choices. A
   value that its choice does not have, but another has, has a log-probability of
   -1e9.
-
-  Attributes:
-    nvec: number of values of each choice, [D], each at least 1.
   """
-  nvec: Tuple[int, ...]
+  nvec: Tuple[int, ...]  # Number of values of each choice, [D], 1 or more.
   action_dtype = tf.int32
 
   @property
