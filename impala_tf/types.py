@@ -78,16 +78,13 @@ class EnvOutput(NamedTuple):
 
 
 class AgentOutput(NamedTuple):
-  """The behaviour policy's choice at x_t.
+  """The behaviour policy's choice at x_t, as sampled.
 
-  Attributes:
-    action: int32, or float32 [..., D] where actions are continuous: as sampled,
-      though the environment may have clipped it.
-    policy_logits: float32 [..., P], of the behaviour policy; see
-      `distributions`.
+  The environment may have clipped a continuous action. `distributions` says
+  what logits mean.
   """
-  action: Any
-  policy_logits: Any
+  action: Any  # int32, or float32 [..., D] where actions are continuous.
+  policy_logits: Any  # float32 [..., P].
 
 
 class Origin(NamedTuple):
@@ -187,14 +184,10 @@ def unroll_spec(observation_spec: dm_env.specs.Array, frame_stack: int,
 class LossOutput(NamedTuple):
   """The loss that an algorithm computes of a batch of unrolls.
 
-  Attributes:
-    loss: float32 [], summed over batch and time; to be minimised.
-    metrics: str to float32, for logs only: [B] where each unroll has its own,
-      so that kinds of unrolls can be told apart, else [], a mean over the
-      batch. Those under 'loss/' are [B] and add up over the batch.
-    totals: sums over the batch that the algorithm wants after the step, float32
-      in any structure.
+  Metrics, str to float32, are for logs only: [B] where each unroll has its own,
+  so that kinds of unrolls can be told apart, else [], a mean over the batch.
+  Those under 'loss/' are [B] and add up over the batch.
   """
-  loss: Any
+  loss: Any  # float32 [], summed over batch and time; to be minimised.
   metrics: Any
-  totals: Any = ()
+  totals: Any = ()  # Sums, float32, that the algorithm wants after the step.

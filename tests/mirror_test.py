@@ -43,8 +43,7 @@ COVERED_ELSEWHERE = {
         'tests/a3c/worker_test.py', 'is what those workers pull and push by'),
     **{f'impala_tf/config/{name}.py': (
         'tests/config/config_test.py', 'is a section of the config')
-       for name in ('actor', 'agent', 'environment', 'experiment', 'impala',
-                    'learner')},
+       for name in ('actor', 'agent', 'environment', 'experiment', 'learner')},
     'impala_tf/runtime/control.py': (
         'tests/roles/in_process_test.py', 'is asked by those loops'),
     'impala_tf/runtime/interfaces.py': (

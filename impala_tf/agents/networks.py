@@ -34,20 +34,6 @@ from impala_tf.envs import word_ids
 _MAX_STATIC_STEPS = 32
 
 
-def glorot_uniform(fan_in: int, fan_out: int) -> layers.Initializer:
-  """Makes an initializer of weights within +-sqrt(6 / (fan_in + fan_out)).
-
-  See Glorot and Bengio 2010, equation 16. The fans are arguments and not taken
-  from the kernel's shape: an LSTM adds the outputs of two kernels.
-  """
-  limit = math.sqrt(6 / (fan_in + fan_out))
-
-  def initial_weights(shape, dtype):
-    return tf.random.uniform(shape, -limit, limit, dtype)
-
-  return initial_weights
-
-
 class SequentialTorso(tf.Module):
   """A torso of layers, each of which takes the outputs of the one before."""
 
@@ -224,10 +210,16 @@ class LSTMCore(tf.Module):
     """
     if self._input_gates is None:
       num_gates = 4 * self._size
-      initializer = glorot_uniform(inputs.shape[-1] + self._size, num_gates)
-      self._input_gates = layers.Linear(num_gates, initial_weights=initializer)
+      # Glorot and Bengio 2010, equation 16: the outputs of both are added up.
+      limit = math.sqrt(6 / (inputs.shape[-1] + self._size + num_gates))
+
+      def initial_weights(shape, dtype):
+        return tf.random.uniform(shape, -limit, limit, dtype)
+
+      self._input_gates = layers.Linear(
+          num_gates, initial_weights=initial_weights)
       self._hidden_gates = layers.Linear(
-          num_gates, initial_weights=initializer, use_bias=False)
+          num_gates, initial_weights=initial_weights, use_bias=False)
     gates = self._input_gates(inputs)
     keeps = 1. - tf.cast(resets, tf.float32)[..., tf.newaxis]
     num_steps = inputs.shape[0]

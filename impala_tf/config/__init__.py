@@ -6,6 +6,8 @@ May import no other module of the project, and the standard library only.
 from impala_tf.config.actor import ActorConfig as ActorConfig
 from impala_tf.config.actor import AsyncConfig as AsyncConfig
 from impala_tf.config.agent import AgentConfig as AgentConfig
+from impala_tf.config.agent import ImpalaConfig as ImpalaConfig
+from impala_tf.config.agent import LaserConfig as LaserConfig
 from impala_tf.config.config import Config as Config
 from impala_tf.config.config import sections as sections
 from impala_tf.config.environment import AtariConfig as AtariConfig
@@ -15,8 +17,6 @@ from impala_tf.config.environment import VizdoomConfig as VizdoomConfig
 from impala_tf.config.experiment import ExperimentConfig as ExperimentConfig
 from impala_tf.config.fields import ConfigError as ConfigError
 from impala_tf.config.fields import UserError as UserError
-from impala_tf.config.impala import ImpalaConfig as ImpalaConfig
-from impala_tf.config.impala import LaserConfig as LaserConfig
 from impala_tf.config.learner import LearnerConfig as LearnerConfig
 from impala_tf.config.learner import OptimizerConfig as OptimizerConfig
 from impala_tf.config.learner import ReplayConfig as ReplayConfig

@@ -7,14 +7,14 @@ from typing import Any, Dict, Optional, Type
 from impala_tf.config.actor import ActorConfig
 from impala_tf.config.actor import AsyncConfig
 from impala_tf.config.agent import AgentConfig
+from impala_tf.config.agent import ImpalaConfig
+from impala_tf.config.agent import LaserConfig
 from impala_tf.config.environment import AtariConfig
 from impala_tf.config.environment import DmlabConfig
 from impala_tf.config.environment import EnvironmentConfig
 from impala_tf.config.environment import VizdoomConfig
 from impala_tf.config.experiment import ExperimentConfig
 from impala_tf.config.fields import ConfigError
-from impala_tf.config.impala import ImpalaConfig
-from impala_tf.config.impala import LaserConfig
 from impala_tf.config.learner import LearnerConfig
 from impala_tf.config.learner import OptimizerConfig
 from impala_tf.config.learner import ReplayConfig

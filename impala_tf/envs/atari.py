@@ -78,9 +78,8 @@ def _redraw_noops(ale: Any, frames: np.ndarray, info: Mapping[str, Any]):
 class _Screen:
   """The screen of environment 0 in colour, from an emulator of its own.
 
-  ALE's batch shows only its small grey frames. A second emulator with the same
-  seed and actions plays the same game. It catches up only when a picture is
-  wanted.
+  ALE's batch shows only its small grey frames. A second emulator plays the same
+  game by the same seed and actions, once a picture is wanted.
   """
 
   def __init__(self, game: str, seed: int, settings: Mapping[str, Any]):

@@ -67,9 +67,6 @@ _NEED_DATASET = ('psychlab_arbitrary_visuomotor_mapping',
 _EVALUATION_MIXER_SEED = 0x600D5EED
 _NUM_SEEDS = 2**31 - 1  # As in the published code; Lab takes a C int.
 
-# Of the simulator, or of its cache.
-_ERRORS = (RuntimeError, ValueError, OSError)
-
 _NAMES = {'dmlab30': NAMES, 'dmlab': OTHER_NAMES}
 # Where Lab has them.
 _DIRECTORIES = {'dmlab30': 'contributed/dmlab30/', 'dmlab': ''}
@@ -154,9 +151,7 @@ class DmlabEnvironment(serial.SerialEnvironment):
     if instruction_length:
       self._observed.append('INSTR')
     self._rngs = [np.random.default_rng(seed + i) for i in range(num_envs)]
-    self._num_seeds = _NUM_SEEDS
-    if training and config.num_seeds is not None:
-      self._num_seeds = config.num_seeds
+    self._num_seeds = training and config.num_seeds or _NUM_SEEDS
     self._labs: List[Any] = []
     self._scratch: Optional[dmlab_files.Scratch] = None
     self._start(domain_name, name, config, training)
@@ -190,7 +185,7 @@ class DmlabEnvironment(serial.SerialEnvironment):
             config={key: str(value) for key, value in settings.items()},
             renderer=config.renderer, level_cache=cache,
             temp_folder=self._scratch.make(str(i))))
-    except (TypeError, *_ERRORS) as error:
+    except serial.ERRORS as error:
       self.close()
       raise config_lib.ConfigError(
           f'{self.level}: DeepMind Lab does not start: '

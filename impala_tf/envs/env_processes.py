@@ -71,14 +71,6 @@ def _specs(env: environment_lib.BatchedEnvironment) -> _Shared:
       at_work=specs.Array((), np.int32))
 
 
-def _allocate(shared_specs: _Shared, num_envs: int) -> _Shared:
-  """Makes `RawArray`s of zeros, which a process can be given as it starts."""
-  return tree.map_structure(
-      lambda spec: _CONTEXT.RawArray(
-          'b', num_envs * int(np.prod(spec.shape)) * spec.dtype.itemsize),
-      shared_specs)
-
-
 def _arrays(memory: _Shared, shared_specs: _Shared, num_envs: int) -> _Shared:
   """Makes NumPy arrays that show the shared memory."""
   return tree.map_structure(
@@ -123,7 +115,11 @@ class Workers:
     self.timeout_secs = timeout_secs
     self._levels = list(levels or [probe.level] * num_envs)
     probe.close()
-    memory = _allocate(self._specs, num_envs)
+    # `RawArray`s of zeros, which a process can be given as it starts.
+    memory = tree.map_structure(
+        lambda spec: _CONTEXT.RawArray(
+            'b', num_envs * int(np.prod(spec.shape)) * spec.dtype.itemsize),
+        self._specs)
     self._shared = _arrays(memory, self._specs, num_envs)
     self._shared.at_work[:num_processes] = np.arange(num_processes)
     self._owner = np.arange(num_envs) % num_processes

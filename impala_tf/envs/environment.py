@@ -41,13 +41,11 @@ def continuous(minimum: np.ndarray, maximum: np.ndarray) -> specs.BoundedArray:
 class ActionBox:
   """A box of continuous actions, and the unit in which an agent gives them.
 
-  Attributes:
-    low: [D], of the simulator's dtype; likewise `high`.
-    scaled: whether an agent's -1 and 1 stand for these bounds, in numbers that
-      have both. Else its unit is the simulator's.
+  If `scaled`, an agent's -1 and 1 stand for the bounds, in numbers that have
+  both. Else its unit is the simulator's.
   """
-  low: np.ndarray
-  high: np.ndarray
+  low: np.ndarray  # [D], of the simulator's dtype.
+  high: np.ndarray  # Likewise.
   scaled: bool = True
 
   @property

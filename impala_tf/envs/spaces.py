@@ -60,18 +60,12 @@ class Observed(NamedTuple):
 
 
 class _Image(NamedTuple):
-  """A Box that the torso sees, and what is done to it before.
-
-  Attributes:
-    spec: the shape and dtype that it gets.
-    is_first: whether its channels come first.
-    factor: number by which it is multiplied; None where it stays as it is.
-  """
+  """A Box that the torso sees, and what is done to it before."""
   path: tuple[Any, ...]
   space: Any
-  spec: specs.Array
-  is_first: bool = False
-  factor: Optional[float] = None
+  spec: specs.Array  # Its shape and dtype afterwards.
+  is_first: bool  # Whether its channels come first.
+  factor: Optional[float]  # It is multiplied by this; None: it stays as it is.
 
   def __call__(self, observation: Any) -> np.ndarray:
     array = _part(observation, self.path, self.space, self.spec.dtype)

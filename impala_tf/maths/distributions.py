@@ -90,10 +90,9 @@ class Distribution(abc.ABC):
   def sample(self, logits: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
     """Samples one action from each distribution.
 
-    The same seed and logits give the same actions on the same kind of device
-    (but not with and without XLA), so the caller must change the seed, int32
-    [2], between calls. For logits of NaN the actions are invalid: A on the CPU,
-    or NaN.
+    The same seed, int32 [2], and logits give the same actions on the same kind
+    of device, but not with and without XLA. For logits of NaN the actions are
+    invalid: A on the CPU, or NaN.
     """
     seed = tf.convert_to_tensor(seed, tf.int32)
     _check_same_shape('seed', seed.shape, tf.TensorShape([2]))
