@@ -78,16 +78,13 @@ class EnvOutput(NamedTuple):
 
 
 class AgentOutput(NamedTuple):
-  """The behaviour policy's choice at x_t.
+  """The behaviour policy's choice at x_t, as sampled.
 
-  Attributes:
-    action: int32, or float32 [..., D] where actions are continuous: as sampled,
-      though the environment may have clipped it.
-    policy_logits: float32 [..., P], of the behaviour policy; see
-      `distributions`.
+  The environment may have clipped a continuous action. `distributions` says
+  what logits mean.
   """
-  action: Any
-  policy_logits: Any
+  action: Any  # int32, or float32 [..., D] where actions are continuous.
+  policy_logits: Any  # float32 [..., P].
 
 
 class Origin(NamedTuple):
@@ -153,36 +150,23 @@ def unroll_spec(observation_spec: dm_env.specs.Array, frame_stack: int,
                 side_channels: Optional[Mapping[str, Any]] = None) -> Unroll:
   """Describes shapes and dtypes of one unroll without a batch dimension.
 
-  Args:
-    observation_spec: observations of one environment.
-    frame_stack: S of `Unroll`, 1 where observations travel as they are.
-    action_spec: actions of one environment.
-    num_logits: P.
-    core_state: `Agent.initial_state(1)`.
-    unroll_length: T.
-    side_channels: specs of one environment's `environment.SideChannels`, by
-      their names in `EnvOutput`; those that are left out, or are empty tuples,
-      are not there.
-
-  Returns:
-    An `Unroll` of `tf.TensorSpec`.
+  Specs are of one environment; `side_channels` are those of
+  `environment.SideChannels` by their names in `EnvOutput`, without what is not
+  there. `frame_stack` is S of `Unroll`, 1 where observations travel as they
+  are; `num_logits` P; `core_state` that of `Agent.initial_state(1)`.
   """
-  steps = unroll_length + 1
+  def of_steps(dtype, shape=(), num=unroll_length + 1):
+    return tf.TensorSpec((num, *shape), dtype)
 
-  def of_steps(dtype, shape=(), num=steps):
-    return tf.TensorSpec((num,) + tuple(shape), dtype)
-
-  if frame_stack == 1:
-    observation = of_steps(observation_spec.dtype, observation_spec.shape)
-  else:
-    observation = of_steps(observation_spec.dtype, observation_spec.shape[:-1],
-                           unroll_length + frame_stack)
+  shape, num_frames = observation_spec.shape, unroll_length + frame_stack
+  if frame_stack > 1:
+    shape = shape[:-1]
   return Unroll(
       env_outputs=EnvOutput(
           step_type=of_steps(tf.uint8),
           reward=of_steps(tf.float32),
           discount=of_steps(tf.float32),
-          observation=observation,
+          observation=of_steps(observation_spec.dtype, shape, num_frames),
           episode_return=of_steps(tf.float32),
           episode_steps=of_steps(tf.int32),
           **{name: of_steps(spec.dtype, spec.shape)
@@ -200,14 +184,10 @@ def unroll_spec(observation_spec: dm_env.specs.Array, frame_stack: int,
 class LossOutput(NamedTuple):
   """The loss that an algorithm computes of a batch of unrolls.
 
-  Attributes:
-    loss: float32 [], summed over batch and time; to be minimised.
-    metrics: str to float32, for logs only: [B] where each unroll has its own,
-      so that kinds of unrolls can be told apart, else [], a mean over the
-      batch. Those under 'loss/' are [B] and add up over the batch.
-    totals: sums over the batch that the algorithm wants after the step, float32
-      in any structure.
+  Metrics, str to float32, are for logs only: [B] where each unroll has its own,
+  so that kinds of unrolls can be told apart, else [], a mean over the batch.
+  Those under 'loss/' are [B] and add up over the batch.
   """
-  loss: Any
+  loss: Any  # float32 [], summed over batch and time; to be minimised.
   metrics: Any
-  totals: Any = ()
+  totals: Any = ()  # Sums, float32, that the algorithm wants after the step.

@@ -103,9 +103,6 @@ class _GraphStep:
 
   Core states are passed in and out. Seed and number of a call determine the
   actions that are sampled in it.
-
-  Attributes:
-    is_flat: whether calls are flat, see `_call`; False once one has failed.
   """
 
   def __init__(self, agent: agent_lib.Agent, seed: int, max_rows: int,
@@ -122,7 +119,7 @@ class _GraphStep:
     self._seed = np.array([seed, -1], np.int32)  # The number of the last call.
     self._seed_input_buffer = InputBuffer(self._seed, len(self._seed))
     self._graph: Any = None  # A concrete function, after the first call.
-    self.is_flat = True
+    self.is_flat = True  # False once a flat call has failed, see `_call`.
 
   def __call__(self, env_output: types.EnvOutput, core_state: Any
                ) -> Tuple[types.AgentOutput, Any]:

@@ -1,6 +1,5 @@
 """The agent: from observations to a policy, a baseline and memory."""
 
-import functools
 from typing import Any, Dict, NamedTuple, Optional, Sequence, Tuple, Union
 
 import dm_env
@@ -60,26 +59,17 @@ class Agent(tf.Module):
                compiled: bool = False, num_tasks: Optional[int] = None):
     """Makes the layers, without variables so far.
 
-    Args:
-      distribution: the policy's, see `distributions.of_actions`.
-      config: kind and sizes of the network.
-      precision: the torso's, 'float32' or 'mixed_bfloat16'; or 'bfloat16',
-        whose variables are bfloat16, too, for acting alone. All else is
-        float32.
-      compiled: whether XLA will compile it.
-      num_tasks: L, number of tasks whose values `popart` normalises, each
-        apart; None: values as they are.
+    `precision` is the torso's, 'float32' or 'mixed_bfloat16'; or 'bfloat16',
+    whose variables are bfloat16, too, for acting alone. All else is float32.
+    `compiled` says whether XLA will compile it; `num_tasks` is L, the number of
+    tasks whose values `popart` normalises, each apart; None: as they are.
     """
     super().__init__(name='agent')
     self.distribution = distribution
+    self._config = config
+    self._precision = precision
     self._torso_name = config.torso
-    self._make_torso = functools.partial(
-        networks.make_torso, hidden_size=config.hidden_size,
-        precision=precision, gain=config.torso_gain)
     self._torso: Any = None  # See `_make_encoders`.
-    self._instruction_length = config.instruction_length
-    self._hidden_size = config.hidden_size
-    self._normalises = config.normalise_observations
     self.num_features = 0
     self.has_action_mask = False
     self._feature_encoder: Optional[layers.Linear] = None
@@ -145,6 +135,7 @@ class Agent(tf.Module):
     images and would have to be normalised.
     """
     self.has_action_mask = has_action_mask
+    num_words = self._config.instruction_length
     self._make_encoders(observation_spec, num_features)
     zeros = tf.zeros([1, 1])
     self._forward(
@@ -153,7 +144,7 @@ class Agent(tf.Module):
             observation=tf.zeros((1, 1) + observation_spec.shape,
                                  observation_spec.dtype),
             episode_return=(), episode_steps=(),
-            instruction=tf.zeros([1, 1, self._instruction_length], tf.int32),
+            instruction=tf.zeros([1, 1, num_words], tf.int32),
             features=tf.zeros([1, 1, num_features]),
             action_mask=tf.ones([1, 1, self.distribution.num_logits])),
         self._no_actions(1, 1), self.initial_state(1))
@@ -161,18 +152,21 @@ class Agent(tf.Module):
   def _make_encoders(self, observation_spec: dm_env.specs.Array,
                      num_features: int) -> None:
     """Makes the parts that depend on the observations; see `build`."""
+    config = self._config
     if self._torso is None:
       self._torso_name = torsos.fitting(
           self._torso_name, observation_spec.shape)
-      self._torso = self._make_torso(self._torso_name)
+      self._torso = networks.make_torso(
+          self._torso_name, config.hidden_size, self._precision,
+          config.torso_gain)
     self.num_features = num_features
     if num_features:
-      self._feature_encoder = layers.Linear(self._hidden_size, tf.nn.relu)
-    if self._core is None and (num_features or self._instruction_length):
+      self._feature_encoder = layers.Linear(config.hidden_size, tf.nn.relu)
+    if self._core is None and (num_features or config.instruction_length):
       # Linear heads could add up what is read and what is seen, but not act on
       # what is seen because of what is read. Else the LSTM sees to it.
-      self._join = layers.Linear(self._hidden_size, tf.nn.relu)
-    if self._normalises:
+      self._join = layers.Linear(config.hidden_size, tf.nn.relu)
+    if config.normalise_observations:
       self.normaliser = moments.make_normaliser(observation_spec, num_features)
 
   def observation_totals(self, env_outputs: types.EnvOutput

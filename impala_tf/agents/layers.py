@@ -41,18 +41,6 @@ def max_pool(images: tf.Tensor) -> tf.Tensor:
   return tf.nn.max_pool2d(images, 3, 2, 'SAME')
 
 
-def _add_bias(outputs: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
-  """Adds a bias [C] to outputs [..., C] of a layer.
-
-  On CPUs `BiasAddGrad` sums bfloat16 in bfloat16, where a sum stops growing at
-  256 times the addend. `Sum`, the gradient of an addition, rounds only its
-  result.
-  """
-  if outputs.dtype == tf.bfloat16:
-    return outputs + bias
-  return tf.nn.bias_add(outputs, bias)
-
-
 class _Layer(tf.Module):
   """A layer with a kernel and a bias.
 
@@ -80,7 +68,11 @@ class _Layer(tf.Module):
       self._make_variables(self._kernel_shape(inputs.shape[-1]))
     outputs = self._product(tf.cast(inputs, self._dtype), self._cast_kernel())
     if self._use_bias:
-      outputs = _add_bias(outputs, tf.cast(self.bias, self._dtype))
+      bias = tf.cast(self.bias, self._dtype)
+      # On CPUs `BiasAddGrad` sums bfloat16 in bfloat16, where a sum stops
+      # growing at 256 times the addend. `Sum` rounds only its result.
+      outputs = (outputs + bias if outputs.dtype == tf.bfloat16
+                 else tf.nn.bias_add(outputs, bias))
     return outputs if self._activation is None else self._activation(outputs)
 
   def _make_variables(self, kernel_shape: Sequence[int]) -> None:

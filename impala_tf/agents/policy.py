@@ -206,7 +206,7 @@ class TrainedPolicy:
     """Returns the numbers beside an image, float32 [E, F], or ()."""
     num_features = self.loaded.agent.num_features
     array = np.asarray(() if features is None else features, np.float32)
-    wanted: Tuple[int, ...] = (num_features,) if num_features else (0,)
+    wanted: Tuple[int, ...] = (num_features,)
     if num_features and self._num_envs:
       wanted = (self._num_envs, num_features)
     if array.shape != wanted:

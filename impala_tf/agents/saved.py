@@ -96,14 +96,6 @@ def _distribution(description: Mapping[str, Any]
   return distributions.Categorical(description['num_actions'])
 
 
-def _check_torso(path: str, config: config_lib.AgentConfig) -> None:
-  """Raises CheckpointError if the agent's torso is not registered."""
-  try:
-    torsos.check(config.torso)
-  except config_lib.ConfigError as error:
-    raise checkpoint.CheckpointError(f'{path}: {error}') from error
-
-
 class LoadedAgent(NamedTuple):
   """An agent with its parameters, ready for `step` and `unroll`."""
   agent: agent_lib.Agent
@@ -121,15 +113,12 @@ def load_agent(run_dir: str,
 
   Needs neither gin nor the environment, and executes nothing from the files.
 
-  Args:
-    run_dir: path or URL of the directory of a run that has written a
-      checkpoint, or of an agent that `export_agent` has written; or the name of
-      an agent in the box, 'box/pong'.
-    which: 'newest', 'best' or a number of updates; see `checkpoint.find`.
+  `run_dir` is the path or URL of a run that has written a checkpoint, or of an
+  agent that `export_agent` has written; or the name of an agent in the box,
+  'box/pong'. For `which` see `checkpoint.find`.
 
-  Raises:
-    checkpoint.CheckpointError: there is no usable checkpoint, or the module
-      that registers the agent's torso was not imported.
+  Raises CheckpointError if there is no usable checkpoint, or the module that
+  registers the agent's torso was not imported.
   """
   run_dir = shipped.find_agent(run_dir)
   path = os.path.join(run_dir, checkpoint.DIRECTORY, _AGENT_FILE)
@@ -140,18 +129,19 @@ def load_agent(run_dir: str,
   try:
     description = json.loads(files.read(path))
     config = config_lib.AgentConfig(**description['config'])
-    _check_torso(path, config)
     make = _KINDS[description.get('kind', agent_lib.Agent.kind)]
     agent = make(_distribution(description), config,
                  num_tasks=description.get('num_tasks'))
     spec = dm_env.specs.Array(tuple(description['observation_shape']),
                               description['observation_dtype'])
-  except checkpoint.CheckpointError:
-    raise
   except (ValueError, KeyError, TypeError) as error:
     raise checkpoint.CheckpointError(
         f'{path} is damaged ({error}); training that is resumed writes it again'
     ) from error
+  try:
+    torsos.check(config.torso)
+  except config_lib.ConfigError as error:
+    raise checkpoint.CheckpointError(f'{path}: {error}') from error
   agent.build(spec, description.get('num_features', 0),
               description.get('has_action_mask', False))
   learner = tf.Module()

@@ -24,10 +24,10 @@ OWN: Dict[str, MakeTorso] = {}
 
 
 def register(name: str) -> Callable[[MakeTorso], MakeTorso]:
-  """Registers a torso of the user's own, as a decorator of its class.
+  """Registers a torso of the user's own, as a decorator of a `MakeTorso`.
 
-  It decorates a class or another `MakeTorso`. `name` is the new value of
-  `AgentConfig.torso`; raises ConfigError if it is taken.
+  `name` is the new value of `AgentConfig.torso`; raises ConfigError if it is
+  taken.
   """
   if name in (*BUILT_IN, AUTO) or name in OWN:
     raise config_lib.ConfigError(
@@ -59,15 +59,13 @@ def fitting(name: str, shape: Sequence[int]) -> str:
     return 'shallow' if min(shape[:2]) >= _AUTO_SHALLOW_PIXELS else 'grid'
   if name not in agent_config.IMAGE_TORSOS:
     return name
-  wanted, remedy = 'images [H, W, C]', "use AgentConfig.torso = 'mlp'"
   least = MIN_PIXELS.get(name, 1)
-  fits = len(shape) == 3
-  if fits and min(shape[:2]) < least:
-    fits = False
+  if len(shape) == 3 and min(shape[:2]) >= least:
+    return name
+  wanted, remedy = 'images [H, W, C]', "use AgentConfig.torso = 'mlp'"
+  if len(shape) == 3:
     wanted += f' of at least {least} x {least} pixels, channels last'
     remedy += " or 'grid'"
-  if not fits:
-    raise config_lib.ConfigError(
-        f"AgentConfig.torso = '{name}' needs {wanted}, but observations are "
-        f"{list(shape)}; {remedy}, or 'auto', which chooses")
-  return name
+  raise config_lib.ConfigError(
+      f"AgentConfig.torso = '{name}' needs {wanted}, but observations are "
+      f"{list(shape)}; {remedy}, or 'auto', which chooses")

@@ -45,14 +45,11 @@ def take_parameters(agent: agent_lib.Agent,
                     source: agent_lib.Agent) -> List[str]:
   """Copies another agent's parameters wherever they mean the same.
 
-  Torso, feature encoder, joining layer, instruction encoder and LSTM are
-  copied; so are the policy's head if the actions are the same, and the
-  baseline's if the number of levels is. If the actions differ, an LSTM's
-  weights of the last action stay as they are. Running moments of observations
-  are copied with their count, so they hardly adapt to another task.
-
-  Parameters that are not copied stay as they are. The agents are of the same
-  network and observations, see `check`.
+  The policy's head is copied if the actions are the same, and the baseline's if
+  the number of levels is. If the actions differ, an LSTM's weights of the last
+  action stay as they are, as all does that is not copied. Running moments of
+  observations are copied with their count, so they hardly adapt to another
+  task. The agents are of the same network and observations, see `check`.
 
   Returns a line for each part that is not copied, or not wholly. Raises
   UserError if the agents are of different kinds.

@@ -23,13 +23,9 @@ def option(default: Any, *, at_least=None, at_most=None, above=None, below=None,
          choices=None, unit: str = '', source: str = ''):
   """Makes a field with a default and the range that `Section` checks.
 
-  Args:
-    default: its value where none is bound.
-    at_least: smallest value; likewise `at_most`, `above` and `below`.
-    choices: all values of a string; None for any.
-    unit: unit of a number whose name does not end with it.
-    source: where the paper, or another named work, has the option; '' for
-      options of this project.
+  `choices` are all values of a string, None for any; `unit` is that of a number
+  whose name does not end with it; `source` is where the paper, or another named
+  work, has the option, '' for options of this project.
   """
   facts = dict(at_least=at_least, at_most=at_most, above=above, below=below,
                choices=choices, unit=unit, source=source)

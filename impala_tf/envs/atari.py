@@ -29,8 +29,7 @@ _FULL_ACTION_SET = 18  # ALE's actions have the numbers from 0, a no-op.
 def games() -> List[str]:
   """Lists the games of the installed ale-py by its files, without importing it.
 
-  Raises:
-    ConfigError: if ale-py is not installed.
+  Raises ConfigError if ale-py is not installed.
   """
   spec = importlib.util.find_spec('ale_py')
   if spec is None or not spec.submodule_search_locations:
@@ -79,9 +78,8 @@ def _redraw_noops(ale: Any, frames: np.ndarray, info: Mapping[str, Any]):
 class _Screen:
   """The screen of environment 0 in colour, from an emulator of its own.
 
-  ALE's batch shows only its small grey frames. A second emulator with the same
-  seed and actions plays the same game. It catches up only when a picture is
-  wanted.
+  ALE's batch shows only its small grey frames. A second emulator plays the same
+  game by the same seed and actions, once a picture is wanted.
   """
 
   def __init__(self, game: str, seed: int, settings: Mapping[str, Any]):
@@ -142,11 +140,8 @@ class AtariEnvironment(environment.BatchedEnvironment):
   With `life_loss_ends_episode` a lost life gives discount 0 in a MID row: game,
   stack and return go on. Training and evaluation differ in nothing else.
 
-  With `full_action_set` every game has the same 18 actions. Skiing without FIRE
-  has only 9; the other 9 are no-ops there.
-
-  Environment i is seeded with `seed + i`. Seeding reloads the game, which takes
-  0.1 s, so the first `reset` of a large batch is slow.
+  Environment i is seeded with `seed + i`, for which the first `reset` reloads
+  its game in 0.1 s.
   """
 
   def __init__(self, game: str, num_envs: int, seed: int,
@@ -251,9 +246,8 @@ class AtariEnvironment(environment.BatchedEnvironment):
   def _observe(self, frames: np.ndarray, first: Any) -> np.ndarray:
     """Stacks frames three times faster than ALE's stacks can be transposed.
 
-    Args:
-      frames: uint8 [E, 1, H, W], the newest.
-      first: bool [E], True if a game begins; or a slice of these rows.
+    `frames` are the newest, uint8 [E, 1, H, W]; games begin in the rows
+    `first`, bool [E] or a slice.
     """
     # The frames of a pixel lie side by side, so each byte moves to the one
     # before. Bytes that come from a neighbouring pixel are overwritten.
@@ -277,14 +271,13 @@ class AtariEnvironment(environment.BatchedEnvironment):
 def _make(game: str, num_envs: int, seed: int, config: config_lib.Config,
           training: bool) -> AtariEnvironment:
   """Makes games; if nothing else runs meanwhile, all cores step them."""
-  if training:
-    num_threads = sizing.num_cores() if config.learner_plays else 1
-    return AtariEnvironment(
-        game, num_envs, seed, config.atari, num_threads=num_threads)
+  atari = config.atari
+  if not training:
+    atari = dataclasses.replace(atari, life_loss_ends_episode=False)
+  has_machine = config.learner_plays or not training
   return AtariEnvironment(
-      game, num_envs, seed,
-      dataclasses.replace(config.atari, life_loss_ends_episode=False),
-      num_threads=sizing.num_cores(), in_colour=True)
+      game, num_envs, seed, atari, in_colour=not training,
+      num_threads=sizing.num_cores() if has_machine else 1)
 
 
 DOMAIN = domain.Domain(

@@ -128,9 +128,8 @@ class CartPoleSwingUpEnvironment(environment.BatchedEnvironment):
 def _derivative(state: np.ndarray, force: np.ndarray) -> np.ndarray:
   """Computes the derivative of the state, per second: float64 [4, E].
 
-  Args:
-    state: float64 [4, E]: position, speed, angle from upright, angular speed.
-    force: float64 [E], force on the cart in newtons.
+  The state is position, speed, angle from upright and angular speed; `force`,
+  float64 [E], is that on the cart in newtons.
   """
   _, speed, angle, angular_speed = state
   sine, cosine = np.sin(angle), np.cos(angle)

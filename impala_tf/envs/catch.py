@@ -3,8 +3,6 @@
 The game is bsuite's (Osband et al. 2020), for a whole batch.
 """
 
-from typing import Union
-
 import dm_env
 from dm_env import specs
 import numpy as np
@@ -40,9 +38,6 @@ class CatchEnvironment(environment.BatchedEnvironment):
 
   The mirrored game swaps left and right, shows -1 instead of 1, and pays 100
   and -100. An agent can learn it beside the first, but not from it.
-
-  Observations are floats because uint8 means pictures, which are divided by
-  255.
   """
 
   frames_per_sec = 5.  # For people to watch.
@@ -67,7 +62,7 @@ class CatchEnvironment(environment.BatchedEnvironment):
 
   def reset(self) -> dm_env.TimeStep:
     self._begin_episode()
-    return self._timestep(dm_env.StepType.FIRST)
+    return self._first(self._observe())
 
   def _begin_episode(self):
     self._ball_number = 0
@@ -83,31 +78,27 @@ class CatchEnvironment(environment.BatchedEnvironment):
     self._row += 1
     self._paddle = np.clip(
         self._paddle + self._sign * (actions - 1), 0, _COLUMNS - 1)
-    if self._row < _ROWS - 1:
-      return self._timestep(dm_env.StepType.MID)
-    self._earned[:, self._ball_number] = np.where(
-        self._ball == self._paddle, self._reward, -self._reward)
-    self._ball_number += 1
-    if self._ball_number < self._num_balls:
-      self._begin_ball()
-      return self._timestep(dm_env.StepType.MID)
-    reward = self._earned.sum(axis=1)
-    self._begin_episode()
-    return self._timestep(dm_env.StepType.FIRST, reward, discount=0)
+    reward, ended = np.zeros(self.num_envs), False
+    if self._row == _ROWS - 1:
+      self._earned[:, self._ball_number] = np.where(
+          self._ball == self._paddle, self._reward, -self._reward)
+      self._ball_number += 1
+      ended = self._ball_number == self._num_balls
+      if ended:
+        reward = self._earned.sum(axis=1)
+        self._begin_episode()
+      else:
+        self._begin_ball()
+    ends = np.full(self.num_envs, ended)
+    return self._as_timestep(ends, reward, ~ends, self._observe())
 
-  def _timestep(self, step_type: dm_env.StepType,
-                reward: Union[int, np.ndarray] = 0, discount: int = 1
-                ) -> dm_env.TimeStep:
+  def _observe(self) -> np.ndarray:
     self._board[...] = 0
     self._board[self._envs, self._row, self._ball] = self._sign
     self._board[self._envs, _ROWS - 1, self._paddle] = self._sign
     if self._num_balls > 1:
       self._board[:, _ROWS, :self._num_balls] = self._earned
-    return dm_env.TimeStep(
-        step_type=np.full(self.num_envs, step_type, np.uint8),
-        reward=np.full(self.num_envs, reward, np.float32),
-        discount=np.full(self.num_envs, discount, np.float32),
-        observation=self._board)
+    return self._board
 
   def render(self) -> np.ndarray:
     grey = (abs(self._board[0]) * 255).astype(np.uint8)
@@ -115,13 +106,9 @@ class CatchEnvironment(environment.BatchedEnvironment):
 
 
 def _make(name: str, num_envs: int, seed: int, *unused) -> CatchEnvironment:
-  if name == 'delayed':
-    return CatchEnvironment(num_envs, seed, _NUM_BALLS_OF_DELAYED,
-                            'catch/delayed')
-  if name == 'mirrored':
-    return CatchEnvironment(num_envs, seed, level='catch/mirrored',
-                            mirrored=True)
-  return CatchEnvironment(num_envs, seed)
+  return CatchEnvironment(
+      num_envs, seed, _NUM_BALLS_OF_DELAYED if name == 'delayed' else 1,
+      f'catch/{name}' if name else 'catch', mirrored=name == 'mirrored')
 
 
 DOMAIN = domain.Domain(

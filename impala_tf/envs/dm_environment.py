@@ -1,20 +1,18 @@
 """Environments of dm_env, which a function of the user's makes."""
 
-import copy
 import inspect
 import sys
-from typing import Any, Callable, Mapping
+from typing import Any, Mapping, Optional
 
+import dm_env
 from dm_env import specs
 import numpy as np
 
 from impala_tf import config as config_lib
 from impala_tf.envs import domain
-from impala_tf.envs import environment
-from impala_tf.envs import serial
+from impala_tf.envs import gym
 from impala_tf.envs import spaces
 from impala_tf.runtime import user_modules
-from impala_tf.storage import files
 
 
 def _check(name: str) -> None:
@@ -34,67 +32,40 @@ def _check(name: str) -> None:
         f'EnvironmentConfig.level: {module} has no function {function!r}')
 
 
-class DmEnvironment(serial.SerialEnvironment):
-  """E copies of one `dm_env.Environment`, stepped in turn in this process.
+class _AsGymnasium:
+  """A `dm_env.Environment` with what `gym.GymEnvironment` needs of its own.
 
-  `spaces` says what becomes of observations, which may be nested. Actions are a
-  `DiscreteArray`; whole numbers within bounds, one or a vector; or floating
-  numbers, likewise. A LAST step with a discount of 0 terminates, any other
-  truncates; discounts of other steps are not read.
-
-  If the function takes a `seed`, that of environment i is `seed + i`.
+  A LAST step with a discount of 0 terminates, any other truncates; discounts of
+  other steps are not read.
   """
+  metadata = None
 
-  def __init__(self, level: str, function: Callable[..., Any], num_envs: int,
-               seed: int, kwargs: Mapping[str, Any], pictures: bool):
-    """Makes the environments; raises ConfigError if they are not supported."""
-    self._envs: list[Any] = []
-    try:
-      takes_seed = 'seed' in inspect.signature(function).parameters
-      for i in range(num_envs):
-        own = {'seed': seed + i} if takes_seed else {}
-        self._envs.append(function(**{**own, **copy.deepcopy(dict(kwargs))}))
-      self._converter = spaces.Converter(
-          _space(self._envs[0].observation_spec()), pictures)
-      action_spec, self._to_action = _actions(self._envs[0].action_spec())
-    except spaces.SpaceError as error:
-      self.close()
-      raise config_lib.ConfigError(
-          f'EnvironmentConfig.level: {level} has {error}') from error
-    except Exception as error:  # Simulators raise anything.
-      self.close()
-      raise config_lib.ConfigError(
-          f'{level} cannot be made with EnvironmentConfig.kwargs = '
-          f'{dict(kwargs)}: {type(error).__name__}: {files.one_line(error)}'
-      ) from error
-    super().__init__(level, num_envs, action_spec,
-                     self._converter.observation_spec,
-                     num_features=self._converter.num_features)
+  def __init__(self, env: dm_env.Environment):
+    """Raises SpaceError for unsupported observations or actions."""
+    self._env = env
+    self.unwrapped = self
+    self.close = env.close
+    self.observation_space = _space(env.observation_spec())
+    self.action_space = _action_space(env.action_spec())
 
-  def _begin(self, i: int) -> np.ndarray:
-    return self._observe(i, self._envs[i].reset().observation)
+  def has_wrapper_attr(self, name: str) -> bool:
+    return hasattr(self, name)
 
-  def _advance(self, i: int, action: np.ndarray) -> serial.Transition:
-    timestep = self._envs[i].step(self._to_action(action))
+  def reset(self, seed: Optional[int] = None) -> tuple[Any, dict[str, Any]]:
+    del seed  # The function has got it.
+    return self._env.reset().observation, {}
+
+  def step(self, action: np.ndarray) -> tuple[Any, ...]:
+    spec = self._env.action_spec()
+    timestep = self._env.step(
+        np.asarray(action, spec.dtype).reshape(spec.shape))
     is_last = timestep.last()
-    terminated = bool(is_last and timestep.discount == 0)
-    return serial.Transition(
-        self._observe(i, timestep.observation),
-        0. if timestep.reward is None else np.asarray(timestep.reward).item(),
-        terminated, bool(is_last))
-
-  def _observe(self, i: int, observation: Any) -> np.ndarray:
-    observed = self._converter(observation)
-    if self._converter.num_features:
-      self.features[i] = observed.features
-    return observed.observation
+    return (timestep.observation,
+            0. if timestep.reward is None else timestep.reward,
+            is_last and timestep.discount == 0, is_last, {})
 
   def render(self) -> np.ndarray:
     raise NotImplementedError('dm_env has no pictures')
-
-  def close(self) -> None:
-    for env in self._envs:
-      env.close()
 
 
 def _space(spec: Any) -> Any:
@@ -113,9 +84,9 @@ def _space(spec: Any) -> Any:
   return gym_spaces.Box(-np.inf, np.inf, spec.shape, np.float32)
 
 
-def _actions(spec: Any) -> tuple[specs.BoundedArray,
-                                 Callable[[np.ndarray], np.ndarray]]:
-  """Returns the spec of an agent's actions, and what makes dm_env's of them."""
+def _action_space(spec: Any) -> Any:
+  """Returns Gymnasium's space of an action's spec; raises SpaceError."""
+  from gymnasium import spaces as gym_spaces
   is_bounded = isinstance(spec, specs.BoundedArray)
   if (not isinstance(spec, specs.Array) or len(spec.shape) > 1
       or spec.dtype.kind not in 'iuf'
@@ -123,28 +94,39 @@ def _actions(spec: Any) -> tuple[specs.BoundedArray,
     raise spaces.SpaceError(
         f'actions of {spec!r}; only a DiscreteArray, and a BoundedArray of '
         'shape () or [D], are supported')
-  if spec.dtype.kind == 'f':
-    low, high = (spec.minimum, spec.maximum) if is_bounded else (
-        -np.inf, np.inf)
-    size = spec.shape or (1,)
-    return (environment.continuous(np.broadcast_to(low, size),
-                                   np.broadcast_to(high, size)),
-            lambda action: action.astype(spec.dtype).reshape(spec.shape))
-  low = np.broadcast_to(spec.minimum, spec.shape)
-  num_values = np.broadcast_to(spec.maximum, spec.shape) - low + 1
-  agents = (environment.multi_discrete(num_values) if spec.shape
-            else environment.discrete(int(num_values)))
-  return agents, lambda action: (action + low).astype(spec.dtype)
+  bounds = (spec.minimum, spec.maximum) if is_bounded else (-np.inf, np.inf)
+  is_float = spec.dtype.kind == 'f'
+  shape = (1,) if is_float and not spec.shape else spec.shape
+  dtype = np.float32 if is_float else np.int64
+  cast: Any = [np.broadcast_to(bound, shape).astype(dtype) for bound in bounds]
+  low, high = cast
+  if is_float:
+    return gym_spaces.Box(low, high)
+  if spec.shape:
+    return gym_spaces.MultiDiscrete(high - low + 1, start=low)
+  return gym_spaces.Discrete(int(high - low + 1), start=int(low))
 
 
 def _make(name: str, num_envs: int, seed: int, config: config_lib.Config,
-          training: bool) -> DmEnvironment:
-  """Makes a batch for the table of domains."""
+          training: bool) -> gym.GymEnvironment:
+  """Makes E copies of what the level's function returns.
+
+  If it takes a `seed`, it gets that of each copy.
+  """
   del training
-  module, _, function = name.partition(':')
-  return DmEnvironment(
-      f'dm_env/{name}', getattr(sys.modules[module], function), num_envs, seed,
-      config.environment.kwargs, config.agent.sees_pictures)
+  module, _, function_name = name.partition(':')
+  function = getattr(sys.modules[module], function_name)
+
+  takes_seed = 'seed' in inspect.signature(function).parameters
+
+  def make(seed: int, /, **arguments: Any) -> _AsGymnasium:
+    own = {'seed': seed} if takes_seed else {}
+    return _AsGymnasium(function(**{**own, **arguments}))
+
+  return gym.GymEnvironment(
+      name, num_envs, seed, f'dm_env/{name}',
+      kwargs=config.environment.kwargs, converted=config.environment.converted,
+      pictures=config.agent.sees_pictures, make=make)
 
 
 DOMAIN = domain.Domain(forms=('dm_env/<module>:<function>',), check=_check,

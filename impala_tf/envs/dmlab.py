@@ -67,9 +67,6 @@ _NEED_DATASET = ('psychlab_arbitrary_visuomotor_mapping',
 _EVALUATION_MIXER_SEED = 0x600D5EED
 _NUM_SEEDS = 2**31 - 1  # As in the published code; Lab takes a C int.
 
-# Of the simulator, or of its cache.
-_ERRORS = (RuntimeError, ValueError, OSError)
-
 _NAMES = {'dmlab30': NAMES, 'dmlab': OTHER_NAMES}
 # Where Lab has them.
 _DIRECTORIES = {'dmlab30': 'contributed/dmlab30/', 'dmlab': ''}
@@ -112,13 +109,8 @@ class DmlabEnvironment(serial.SerialEnvironment):
   simulator may show a repeated seed differently: language levels keep the walls
   with which a layout first appeared.
 
-  Some of Lab's failures end the process. With environment processes
-  (`ActorConfig.env_processes`) the parent can still name the level.
-
   Evaluation generates other levels than training (`mixerSeed`), and plays the
   held-out '_test' instead of a level named '_train'.
-
-  Instructions are Lab's observation INSTR, which is empty in most levels.
   """
 
   def __init__(self, name: str, num_envs: int, seed: int,
@@ -129,9 +121,8 @@ class DmlabEnvironment(serial.SerialEnvironment):
     `instruction_length` 0 means no instructions. `domain_name` is 'dmlab' for
     `OTHER_NAMES`.
 
-    Raises:
-      ConfigError: if the level is unknown or held out from training, its data
-        set or maps are missing, or Lab is not installed or does not start.
+    Raises ConfigError if the level is unknown or held out from training, its
+    data set or maps are missing, or Lab is not installed or does not start.
     """
     check_name(domain_name, name)
     if training and name.endswith('_test'):
@@ -160,9 +151,7 @@ class DmlabEnvironment(serial.SerialEnvironment):
     if instruction_length:
       self._observed.append('INSTR')
     self._rngs = [np.random.default_rng(seed + i) for i in range(num_envs)]
-    self._num_seeds = _NUM_SEEDS
-    if training and config.num_seeds is not None:
-      self._num_seeds = config.num_seeds
+    self._num_seeds = training and config.num_seeds or _NUM_SEEDS
     self._labs: List[Any] = []
     self._scratch: Optional[dmlab_files.Scratch] = None
     self._start(domain_name, name, config, training)
@@ -177,7 +166,8 @@ class DmlabEnvironment(serial.SerialEnvironment):
     if not training:
       settings['allowHoldOutLevels'] = 'true'
       settings['mixerSeed'] = _EVALUATION_MIXER_SEED
-    # Some failures of it end the process, whose log then has the level.
+    # Some failures of it end the process, whose log then has the level; with
+    # environment processes their parent names it.
     logging.info('Starting %d of %s', self.num_envs, self.level)
     lab = _import(self.level)
     runfiles_path = lab.runfiles_path()
@@ -195,7 +185,7 @@ class DmlabEnvironment(serial.SerialEnvironment):
             config={key: str(value) for key, value in settings.items()},
             renderer=config.renderer, level_cache=cache,
             temp_folder=self._scratch.make(str(i))))
-    except (TypeError, *_ERRORS) as error:
+    except serial.ERRORS as error:
       self.close()
       raise config_lib.ConfigError(
           f'{self.level}: DeepMind Lab does not start: '

@@ -3,6 +3,7 @@
 Lab ends the whole process if a file is missing, so files are checked first.
 """
 
+import contextlib
 import hashlib
 import os
 import pathlib
@@ -66,11 +67,9 @@ class LevelCache:
   def _remove_stale(self):
     """Removes the partial files of processes that were killed."""
     for path in self._directory.glob('.*.part'):
-      try:
+      with contextlib.suppress(OSError):  # It became whole, or is not ours.
         if path.stat().st_mtime < time.time() - _STALE_SECS:
           path.unlink()
-      except OSError:  # It became whole, or is not ours to remove.
-        pass
 
   def fetch(self, key: str, pk3_path: str) -> bool:
     """Copies the map to `pk3_path`; returns whether there was one."""
@@ -114,10 +113,8 @@ class LevelCache:
     total = 0
     with os.scandir(self._directory) as entries:
       for entry in entries:
-        try:
+        with contextlib.suppress(FileNotFoundError):  # It has been renamed.
           total += entry.stat().st_size
-        except FileNotFoundError:  # Another process has renamed it.
-          pass
     return total
 
 
@@ -135,11 +132,13 @@ class Scratch:
 
   def __init__(self):
     self._path = tempfile.mkdtemp(prefix='impala_tf_dmlab_')
-    # A new session, which signals to this process's group do not reach.
+    # A new session, which signals to this process's group do not reach, and
+    # without the marks by which `leftovers` kills what a program has started.
     self._remover = subprocess.Popen(
         ['sh', '-c', self._REMOVE_AFTERWARDS, self._path],
         stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL, start_new_session=True)
+        stderr=subprocess.DEVNULL, start_new_session=True,
+        env={'PATH': os.environ.get('PATH', os.defpath)})
 
   def make(self, name: str) -> str:
     """Makes a directory of this name within; returns its path."""

@@ -71,14 +71,6 @@ def _specs(env: environment_lib.BatchedEnvironment) -> _Shared:
       at_work=specs.Array((), np.int32))
 
 
-def _allocate(shared_specs: _Shared, num_envs: int) -> _Shared:
-  """Makes `RawArray`s of zeros, which a process can be given as it starts."""
-  return tree.map_structure(
-      lambda spec: _CONTEXT.RawArray(
-          'b', num_envs * int(np.prod(spec.shape)) * spec.dtype.itemsize),
-      shared_specs)
-
-
 def _arrays(memory: _Shared, shared_specs: _Shared, num_envs: int) -> _Shared:
   """Makes NumPy arrays that show the shared memory."""
   return tree.map_structure(
@@ -94,10 +86,7 @@ class Workers:
   slow one delays only those in its process.
 
   Attributes:
-    num_envs: E.
-    frame_stack: see `BatchedEnvironment`.
-    reward_scale: see `BatchedEnvironment`.
-    level_index: see `BatchedEnvironment`.
+    num_envs, frame_stack, reward_scale, level_index: see `BatchedEnvironment`.
     side_channels: `environment.SideChannels` [n, ...] of the rows that `recv`
       returned last.
     timeout_secs: seconds that a step, or the making of an environment, may
@@ -110,16 +99,11 @@ class Workers:
 
     Environment 0 is made and closed in this process, too: its specs decide how
     much memory is shared. The calling thread must outlive the object, since the
-    kernel kills workers with it.
+    kernel kills workers with it. There are 1 to E processes, W; `levels`, [E],
+    are for messages before environments are made, by default environment 0's.
 
-    Args:
-      num_processes: W, 1 to E.
-      levels: [E], for messages before environments are made; None if all play
-        environment 0's level.
-
-    Raises:
-      UserError: if environments cannot be made.
-      WorkerError: if an environment or its process fails.
+    Raises UserError if environments cannot be made, WorkerError if one, or its
+    process, fails.
     """
     probe = make(0)
     self._specs = _specs(probe)
@@ -131,7 +115,11 @@ class Workers:
     self.timeout_secs = timeout_secs
     self._levels = list(levels or [probe.level] * num_envs)
     probe.close()
-    memory = _allocate(self._specs, num_envs)
+    # `RawArray`s of zeros, which a process can be given as it starts.
+    memory = tree.map_structure(
+        lambda spec: _CONTEXT.RawArray(
+            'b', num_envs * int(np.prod(spec.shape)) * spec.dtype.itemsize),
+        self._specs)
     self._shared = _arrays(memory, self._specs, num_envs)
     self._shared.at_work[:num_processes] = np.arange(num_processes)
     self._owner = np.arange(num_envs) % num_processes
@@ -206,11 +194,10 @@ class Workers:
     Returns their numbers, int32 [n], and copies of their rows, [n, ...]. Calls
     `on_wait`, which may raise, at least once a second meanwhile.
 
-    Raises:
-      ValueError: if fewer than `min_ready` have an action to play.
-      UserError: for an action that an environment does not have.
-      WorkerError: if an environment raises any other error, or its process dies
-        or does not answer for `timeout_secs`.
+    Raises ValueError if fewer than `min_ready` have an action to play;
+    UserError for an action that an environment does not have; and WorkerError
+    if one raises any other error, or its process dies or does not answer for
+    `timeout_secs`.
     """
     if len(self._ready) + self._num_pending.sum() < min_ready:
       raise ValueError(f'{min_ready} environments would be waited for for ever:'
@@ -315,13 +302,12 @@ def _serve(modules: Sequence[str], make: MakeFn, w: int, owner: np.ndarray,
     _step_until_closed(make, w, owner, shared, connection, answers)
   except config_lib.UserError as error:  # A restart would repeat it.
     connection.send(config_lib.UserError(files.one_line(error, None)))
-  except environment_lib.SimulatorError as error:
-    traceback.print_exc()
-    connection.send(WorkerError(files.one_line(error, None)))
   except (Exception, SystemExit) as error:  # A simulator may raise anything.
     traceback.print_exc()
-    connection.send(WorkerError(
-        f'{type(error).__name__}: {files.one_line(error, None)}'))
+    cause = files.one_line(error, None)
+    if not isinstance(error, environment_lib.SimulatorError):
+      cause = f'{type(error).__name__}: {cause}'
+    connection.send(WorkerError(cause))
 
 
 def _step_until_closed(make, w, owner, shared, connection, answers):

@@ -41,13 +41,11 @@ def continuous(minimum: np.ndarray, maximum: np.ndarray) -> specs.BoundedArray:
 class ActionBox:
   """A box of continuous actions, and the unit in which an agent gives them.
 
-  Attributes:
-    low: [D], of the simulator's dtype; likewise `high`.
-    scaled: whether an agent's -1 and 1 stand for these bounds, in numbers that
-      have both. Else its unit is the simulator's.
+  If `scaled`, an agent's -1 and 1 stand for the bounds, in numbers that have
+  both. Else its unit is the simulator's.
   """
-  low: np.ndarray
-  high: np.ndarray
+  low: np.ndarray  # [D], of the simulator's dtype.
+  high: np.ndarray  # Likewise.
   scaled: bool = True
 
   @property
@@ -86,6 +84,7 @@ class SideChannels(NamedTuple):
   """Arrays that are observed beside `observation`, or their specs.
 
   Names and meanings are those of `types.EnvOutput`; a missing channel is ().
+  Of environments that have ended no episode, metrics are `metrics.MISSING`.
   """
   instruction: Any = ()  # int32 [E, L].
   features: Any = ()  # float32 [E, F].
@@ -122,20 +121,12 @@ class BatchedEnvironment(abc.ABC):
       the run; 0 unless there are several (`envs.multi_level`).
     instruction_length: L, words of an instruction that the agent gets; 0 if it
       gets no instructions.
-    instruction: int32 [E, L], `word_ids.word_ids` of each environment's
-      instruction at the last observations, padded with zeros; overwritten like
-      the observations. () if L is 0.
-    features: float32 [E, F], numbers observed beside an image, likewise; () if
-      F is 0.
-    action_mask: uint8 [E, P], 1 for each discrete action (for each value of
-      each choice, in turn) that is legal now, else 0, likewise; () if all
-      always are.
+    instruction, features, action_mask, episode_metrics: each of
+      `side_channels`, overwritten like the observations.
     action_box: bounds of continuous actions; None for discrete ones.
     remarks: what a user should know before the level is learned, in a line
       each.
     episode_metric_names: names of M numbers that the level reports of episodes.
-    episode_metrics: float32 [E, M], these of the episode that each environment
-      ended last, or `metrics.MISSING`; () if M is 0. Agents do not see them.
     reward_scale: factor of the rewards that agents get; `step` returns rewards
       without it.
   """
@@ -155,21 +146,18 @@ class BatchedEnvironment(abc.ABC):
     self.frame_stack = frame_stack
     self.level_index = np.zeros(num_envs, np.int32)
     self.instruction_length = instruction_length
-    self.instruction: Any = ()
-    if instruction_length:
-      self.instruction = np.zeros([num_envs, instruction_length], np.int32)
-    self.features: Any = ()
-    if num_features:
-      self.features = np.zeros([num_envs, num_features], np.float32)
-    self.action_mask: Any = ()
-    if has_action_mask:
-      num_logits = int(num_choices(action_spec).sum())
-      self.action_mask = np.ones([num_envs, num_logits], np.uint8)
     self.episode_metric_names = episode_metric_names
-    self.episode_metrics: Any = ()
-    if episode_metric_names:
-      self.episode_metrics = np.full(
-          [num_envs, len(episode_metric_names)], metrics.MISSING, np.float32)
+    num_logits = num_choices(action_spec).sum() if has_action_mask else 0
+
+    def channel(size, value, dtype):
+      return np.full([num_envs, size], value, dtype) if size else ()
+
+    self.instruction: Any = channel(
+        instruction_length, word_ids.PADDING, np.int32)
+    self.features: Any = channel(num_features, 0, np.float32)
+    self.action_mask: Any = channel(num_logits, 1, np.uint8)
+    self.episode_metrics: Any = channel(
+        len(episode_metric_names), metrics.MISSING, np.float32)
     self._instruction_texts = [''] * num_envs
     self._num_instructions_cut = 0
     self._action_spec = action_spec
@@ -192,7 +180,7 @@ class BatchedEnvironment(abc.ABC):
 
   @property
   def side_channels(self) -> SideChannels:
-    """Instruction, features and action mask at the last observations."""
+    """Everything beside `observation` at the last observations."""
     return SideChannels(self.instruction, self.features, self.action_mask,
                         self.episode_metrics)
 
@@ -271,14 +259,10 @@ class BatchedEnvironment(abc.ABC):
     Actions are int32 [E] or [E, D], each within `action_spec()`; or float32 [E,
     D], which `action_box` fits to its bounds.
 
-    Returns:
-      `step_type` uint8 [E], FIRST (0), MID (1) or LAST (2); `reward` float32
-      [E], raw; `discount` float32 [E], 0 or 1; `observation` [E, ...] as
-      `observation_spec()` says.
-
-    Raises:
-      ActionError: for actions of another type or shape, out of range, or not
-        finite. No simulator gets them: some would hang.
+    Returns `step_type` uint8 [E]; `reward` float32 [E], raw; `discount` float32
+    [E], 0 or 1; `observation` [E, ...] as `observation_spec()` says. Raises
+    ActionError for actions of another type or shape, out of range, or not
+    finite: some simulators would hang.
     """
     spec = self._action_spec
     wanted = (self.num_envs,) + spec.shape

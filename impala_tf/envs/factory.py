@@ -154,27 +154,21 @@ def _check_options(level: str, config: config_lib.Config) -> None:
   """Raises ConfigError if a level cannot be made as the config wants it."""
   check_level(level)
   domain = known_domain(level)
-  kwargs = config.environment.kwargs
-  if kwargs and not domain.takes_kwargs:
-    names = sorted(name for name, row in DOMAINS.items() if row.takes_kwargs)
-    raise config_lib.ConfigError(
-        f'EnvironmentConfig.kwargs is {kwargs}, but {level} takes no '
-        f'arguments; leave it out (those that do are of {", ".join(names)}; '
-        'AtariConfig, DmlabConfig and VizdoomConfig have the settings of '
-        'these)')
-  if config.environment.episode_metrics and not domain.has_info:
-    names = sorted(name for name, row in DOMAINS.items() if row.has_info)
-    raise config_lib.ConfigError(
-        f'EnvironmentConfig.episode_metrics is '
-        f'{config.environment.episode_metrics!r}, but {level} has no info to '
-        f"find them in; set it to '' (those that do are of {', '.join(names)})")
-  length = config.agent.instruction_length
-  if length and not domain.has_instructions:
-    names = sorted(
-        name for name, row in DOMAINS.items() if row.has_instructions)
-    raise config_lib.ConfigError(
-        f'AgentConfig.instruction_length is {length}, but {level} gives no '
-        f'instructions; set it to 0 (those that do are of {", ".join(names)})')
+  for name, value, is_taken, problem, hint in (
+      ('EnvironmentConfig.kwargs', config.environment.kwargs, 'takes_kwargs',
+       'takes no arguments; leave it out',
+       '; AtariConfig, DmlabConfig and VizdoomConfig have the settings of '
+       'these'),
+      ('EnvironmentConfig.episode_metrics', config.environment.episode_metrics,
+       'has_info', "has no info to find them in; set it to ''", ''),
+      ('AgentConfig.instruction_length', config.agent.instruction_length,
+       'has_instructions', 'gives no instructions; set it to 0', '')):
+    if value and not getattr(domain, is_taken):
+      others = sorted(
+          other for other, row in DOMAINS.items() if getattr(row, is_taken))
+      raise config_lib.ConfigError(
+          f'{name} is {value!r}, but {level} {problem} (those that do are of '
+          f'{", ".join(others)}{hint})')
 
 
 def make_environment(level: str, num_envs: int, seed: int,
@@ -182,16 +176,12 @@ def make_environment(level: str, num_envs: int, seed: int,
                      ) -> environment.BatchedEnvironment:
   """Makes a batch of E environments of one level, not of the config's.
 
-  Args:
-    seed: 0 or more. Environment i takes `seed + i`, so two actors' seeds should
-      be at least E apart.
-    training: False if full games are scored. Then a lost life does not end an
-      Atari episode, all cores are used, and DeepMind Lab plays its held-out
-      levels.
+  Environment i takes `seed + i`, so two actors' seeds should be at least E
+  apart. Without `training` full games are scored: a lost life does not end an
+  Atari episode, all cores are used, and DeepMind Lab plays its held-out levels.
 
-  Raises:
-    ConfigError: if the level is unknown, its simulator is not installed, or it
-      lacks the arguments or instructions that the config asks for.
+  Raises ConfigError if the level is unknown, its simulator is not installed, or
+  it lacks what the config asks for.
   """
   _check_options(level, config)
   env = known_domain(level).make(

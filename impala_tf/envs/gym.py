@@ -5,17 +5,7 @@ import copy
 import importlib
 import inspect
 import sys
-from typing import (
-  Any,
-  Callable,
-  Dict,
-  Iterator,
-  List,
-  Mapping,
-  Optional,
-  Sequence,
-  Set,
-)
+from typing import Any, Callable, Iterator, Mapping, Optional, Sequence
 
 from absl import logging
 from dm_env import specs
@@ -96,27 +86,27 @@ class GymEnvironment(serial.SerialEnvironment):
 
   def __init__(self, env_id: str, num_envs: int, seed: int,
                level: Optional[str] = None,
-               wrappers: Sequence[Callable[[Any], Any]] = (),
                instruction_length: int = 0,
                kwargs: Optional[Mapping[str, Any]] = None,
                converted: bool = True, pictures: bool = False,
-               episode_metric_names: Sequence[str] = ()):
+               episode_metric_names: Sequence[str] = (),
+               make: Optional[Callable[..., Any]] = None):
     """Makes the environments of an id that Gymnasium has registered.
 
     For 'module:Name-v0' it imports the module first; see `check_module`.
-    `level` is for messages, by default 'gym/<env_id>'. Wrappers of each
-    environment come innermost first. If not `converted`, masks are looked for
-    in the `info` alone; for `pictures` see `spaces.Converter`, too. Raises
+    `level` is for messages, by default 'gym/<env_id>'; `make` makes one of its
+    seed and `kwargs`, instead of the id. If not `converted`, masks are looked
+    for in the `info` alone; for `pictures` see `spaces.Converter`, too. Raises
     ConfigError if it is not installed, cannot be made or reset, or has
     unsupported spaces.
     """
     level = level or f'gym/{env_id}'
     self._seed = seed
-    self._envs: List[Any] = []
+    self._envs: list[Any] = []
     try:
-      self._make = _maker(level, env_id, wrappers, kwargs or {})
+      self._make = _maker(level, env_id, kwargs or {}, make)
       for i in range(num_envs):
-        self._envs.append(self._make(i))
+        self._envs.append(self._make(i, seed + i))
       actions = self._envs[0].action_space
       action_spec = _action_spec(level, actions)
       is_discrete = np.issubdtype(action_spec.dtype, np.integer)
@@ -124,7 +114,7 @@ class GymEnvironment(serial.SerialEnvironment):
       # Whether actions are masked must be known before the first step.
       self._first_resets = {}
       for i, env in enumerate(self._envs):
-        with _told(level, 'cannot be reset'):
+        with _told(level):
           self._first_resets[i] = env.reset(seed=seed + i)
       is_masked = any(
           spaces.MASK in info for _, info in self._first_resets.values())
@@ -152,7 +142,7 @@ class GymEnvironment(serial.SerialEnvironment):
     self._num_values = np.atleast_1d(action_spec.maximum) + 1
     if not is_discrete:
       self.action_box = environment.ActionBox(actions.low, actions.high)
-    self._has_warned: Set[str] = set()
+    self._has_warned: set[str] = set()
     self.remarks += [
         f'{level}: the statistics of its {name} are in no checkpoint, so that '
         'evaluation is worse than training; leave the wrapper out, and set '
@@ -213,11 +203,11 @@ class GymEnvironment(serial.SerialEnvironment):
 
   def _remake(self, i: int, error: environment.SimulatorError) -> None:
     _close(self._envs[i])
-    self._envs[i] = self._make(i)
     self._num_remade += 1
     seeds = np.random.SeedSequence([self._seed + i, self._num_remade])
-    self._first_resets[i] = self._envs[i].reset(
-        seed=int(seeds.generate_state(1)[0] >> 2))
+    seed = int(seeds.generate_state(1)[0] >> 2)
+    self._envs[i] = self._make(i, seed)
+    self._first_resets[i] = self._envs[i].reset(seed=seed)
 
   def _observe(self, i: int, observation: Any, info: Mapping[str, Any],
                is_last: bool = False) -> np.ndarray:
@@ -263,7 +253,7 @@ class GymEnvironment(serial.SerialEnvironment):
       picture = picture * 255
     return picture.astype(np.uint8)
 
-  def interface(self) -> Dict[str, Any]:
+  def interface(self) -> dict[str, Any]:
     return {**super().interface(),
             'observations': self._converter.description()}
 
@@ -290,40 +280,50 @@ def _close(env: Any) -> None:
                     serial.place_and_cause(error))
 
 
-def _maker(level: str, env_id: str, wrappers: Sequence[Callable[[Any], Any]],
-           kwargs: Mapping[str, Any]) -> Callable[[int], Any]:
-  """Returns a function that makes `gymnasium.Env` number i of a batch.
+def _maker(level: str, env_id: str, kwargs: Mapping[str, Any],
+           make: Optional[Callable[..., Any]]) -> Callable[[int, int], Any]:
+  """Returns a function that makes copy i of a batch with a seed.
 
   Both raise ConfigError if it cannot be made.
   """
   gymnasium = _import(level)
-  failure = f'cannot be made with EnvironmentConfig.kwargs = {dict(kwargs)}'
-  with _told(level, failure):
-    render_mode = _render_mode(gymnasium, env_id)
   numbers = copies.numbers()
+  render_mode: Mapping[str, str] = {}
+  if make is None:
+    with _told(level, kwargs):
+      render_mode = _render_mode(gymnasium, env_id)
 
-  def make(i):
-    with _told(level, failure), copies.constructing(numbers[i]):
-      # Each has arguments of its own: some constructors change theirs.
-      env = gymnasium.make(env_id, **render_mode, **copy.deepcopy(dict(kwargs)))
-      for wrapper in wrappers:
-        env = wrapper(env)
-      return env
+  def make_copy(i, seed):
+    # Each has arguments of its own: some constructors change theirs.
+    own = copy.deepcopy(dict(kwargs))
+    with _told(level, kwargs), copies.constructing(numbers[i]):
+      if make is not None:
+        return make(seed, **own)
+      return gymnasium.make(env_id, **render_mode, **own)
 
-  return make
+  return make_copy
 
 
 @contextlib.contextmanager
-def _told(level: str, failure: str) -> Iterator[None]:
-  """Turns what the user's code raises into a ConfigError."""
+def _told(level: str, kwargs: Optional[Mapping[str, Any]] = None
+          ) -> Iterator[None]:
+  """Turns what the user's code raises into a ConfigError.
+
+  That is its constructor with `kwargs`; without these, its reset.
+  """
   try:
     yield
   except config_lib.ConfigError:
     raise
+  except spaces.SpaceError as error:
+    raise config_lib.ConfigError(
+        f'EnvironmentConfig.level: {level} has {error}') from error
   except serial.ERRORS as error:
     gymnasium = sys.modules['gymnasium']
     if isinstance(error, (gymnasium.error.Error, ImportError)):
       raise _cannot_be_made(level, error) from error
+    failure = 'cannot be reset' if kwargs is None else (
+        f'cannot be made with EnvironmentConfig.kwargs = {dict(kwargs)}')
     raise config_lib.ConfigError(
         f'{level} {failure}: {_explain(error)}') from error
 
@@ -358,7 +358,7 @@ def _render_mode(gymnasium: Any, env_id: str) -> Mapping[str, str]:
   return {'render_mode': 'rgb_array'} if is_taken and is_listed else {}
 
 
-def _normalisers(env: Any) -> List[str]:
+def _normalisers(env: Any) -> list[str]:
   """Lists wrappers of an environment that keep statistics to themselves."""
   found = []
   while env is not env.unwrapped:

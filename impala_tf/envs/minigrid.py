@@ -47,6 +47,7 @@ class MinigridEnvironment(gym.GymEnvironment):
     os.environ.setdefault('PYGAME_HIDE_SUPPORT_PROMPT', '1')
     import gymnasium
     from minigrid.core import constants  # On import minigrid registers levels.
+    env_id = f'{_PREFIXES[domain]}-{name}'
     tables = [np.eye(len(names), dtype=np.float32) for names in (
         constants.OBJECT_TO_IDX, constants.COLOR_TO_IDX,
         constants.STATE_TO_IDX)]
@@ -57,14 +58,15 @@ class MinigridEnvironment(gym.GymEnvironment):
       return np.concatenate(
           [table[image[..., i]] for i, table in enumerate(tables)], axis=-1)
 
-    def wrap(env):
+    def make(seed):
+      del seed  # The first reset gets it.
+      env = gymnasium.make(env_id, render_mode='rgb_array')
       height, width, _ = env.observation_space['image'].shape
       return gymnasium.wrappers.TransformObservation(
           env, encode, gymnasium.spaces.Box(
               0, 1, (height, width, depth), np.float32))
 
-    super().__init__(f'{_PREFIXES[domain]}-{name}', num_envs, seed,
-                     level=f'{domain}/{name}', wrappers=[wrap],
+    super().__init__(env_id, num_envs, seed, f'{domain}/{name}', make=make,
                      instruction_length=instruction_length, **options)
 
   def _observe(self, i: int, observation: Any, info: Mapping[str, Any],

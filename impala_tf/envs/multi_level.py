@@ -5,6 +5,7 @@ task. Here environments are allocated: number g of all environments of a run
 plays level g mod L, so that their numbers differ by one at most.
 """
 
+import contextlib
 import functools
 from typing import Any, Callable, Dict, List, Sequence, Tuple, Union
 
@@ -83,17 +84,15 @@ def check_alike(level: environment.BatchedEnvironment,
                 other: environment.BatchedEnvironment) -> None:
   """Raises ConfigError if one agent could not play both levels."""
   others = _describe(other)
+  domain = factory.domain_of(level.level)
   for what, value in _describe(level).items():
-    if value == others[what]:
-      continue
-    remedy = 'leave one of them out'
-    domain = factory.domain_of(level.level)
-    if not what and domain is not None and (
-        domain is factory.domain_of(other.level)):
-      remedy = domain.action_remedy
-    raise config_lib.ConfigError(
-        f'{other.level} has {what}{others[what]} and {level.level} {value}, '
-        f'but levels that are learned together must have the same; {remedy}')
+    if value != others[what]:
+      remedy = 'leave one of them out'
+      if not what and domain and domain is factory.domain_of(other.level):
+        remedy = domain.action_remedy
+      raise config_lib.ConfigError(
+          f'{other.level} has {what}{others[what]} and {level.level} {value}, '
+          f'but levels that are learned together must have the same; {remedy}')
 
 
 def _describe(env: environment.BatchedEnvironment) -> Dict[str, Any]:
@@ -127,12 +126,10 @@ def check_levels(config: config_lib.Config, make: MakeFn) -> None:
   # Starting all levels takes up to a minute.
   if domain is not None and not others and domain.is_uniform(config):
     return
-  first = make(levels[0], 1, 0)
-  for name in levels[1:]:
-    other = make(name, 1, 0)
-    check_alike(first, other)
-    other.close()
-  first.close()
+  with contextlib.closing(make(levels[0], 1, 0)) as first:
+    for name in levels[1:]:
+      with contextlib.closing(make(name, 1, 0)) as other:
+        check_alike(first, other)
 
 
 def make_workers(level: str, seed: int, first_slot: int, make: MakeFn,
@@ -201,11 +198,7 @@ class MultiLevelEnvironment(environment.BatchedEnvironment):
     self.action_box = None  # Each level fits its own actions.
     self.remarks = first.remarks
     self.level_index = level_index
-    self._timestep = dm_env.TimeStep(
-        step_type=np.zeros(num_envs, np.uint8),
-        reward=np.zeros(num_envs, np.float32),
-        discount=np.zeros(num_envs, np.float32),
-        observation=np.zeros((num_envs,) + spec.shape, spec.dtype))
+    self._timestep = self._first(np.zeros((num_envs, *spec.shape), spec.dtype))
 
   def reset(self) -> dm_env.TimeStep:
     for rows, group in zip(self._rows, self._groups):

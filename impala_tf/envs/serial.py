@@ -25,18 +25,11 @@ ERRORS = (Exception, SystemExit)
 
 
 class Transition(NamedTuple):
-  """What one step of one simulator led to.
-
-  Attributes:
-    observation: the one that ends the episode, too; unused at a termination.
-    reward: raw.
-    terminated: whether nothing can follow, so that the value is 0.
-    truncated: whether a time limit ends the episode here; a termination wins.
-  """
-  observation: Any
-  reward: float
-  terminated: bool
-  truncated: bool
+  """What one step of one simulator led to."""
+  observation: Any  # The one that ends the episode, too; unused if terminated.
+  reward: float  # Raw.
+  terminated: bool  # Whether nothing can follow, so that the value is 0.
+  truncated: bool  # Whether a time limit ends it here; a termination wins.
 
 
 class SerialEnvironment(environment.BatchedEnvironment):

@@ -22,16 +22,7 @@ decides what a part becomes. Torsos of images divide by 255; for them pictures
 of other conventions become such images, see `Converter`.
 """
 
-from typing import (
-  Any,
-  Dict,
-  Iterator,
-  List,
-  NamedTuple,
-  Optional,
-  Sequence,
-  Tuple,
-)
+from typing import Any, Iterator, NamedTuple, Optional, Sequence
 
 from dm_env import specs
 import numpy as np
@@ -43,7 +34,7 @@ MIN_IMAGE_SIZE = 20
 MASK = 'action_mask'
 
 # Its path in a nested space, and the space.
-_Part = Tuple[Tuple[Any, ...], Any]
+_Part = tuple[tuple[Any, ...], Any]
 
 _FLAT = ('Box', 'Discrete', 'MultiDiscrete', 'MultiBinary')
 # Arguments by which a space that is no Box is made again.
@@ -69,18 +60,12 @@ class Observed(NamedTuple):
 
 
 class _Image(NamedTuple):
-  """A Box that the torso sees, and what is done to it before.
-
-  Attributes:
-    spec: the shape and dtype that it gets.
-    is_first: whether its channels come first.
-    factor: number by which it is multiplied; None where it stays as it is.
-  """
-  path: Tuple[Any, ...]
+  """A Box that the torso sees, and what is done to it before."""
+  path: tuple[Any, ...]
   space: Any
-  spec: specs.Array
-  is_first: bool = False
-  factor: Optional[float] = None
+  spec: specs.Array  # Its shape and dtype afterwards.
+  is_first: bool  # Whether its channels come first.
+  factor: Optional[float]  # It is multiplied by this; None: it stays as it is.
 
   def __call__(self, observation: Any) -> np.ndarray:
     array = _part(observation, self.path, self.space, self.spec.dtype)
@@ -121,8 +106,8 @@ class Converter:
       parts = others
     is_plain = len(parts) == 1 and _kind(parts[0][1]) == 'Box' and (
         self.has_mask or _kind(space) == 'Box')
-    self._images: List[_Image] = []
-    self._vectors: List[_Part] = []
+    self._images: list[_Image] = []
+    self._vectors: list[_Part] = []
     for path, part in parts:
       image = _image(path, part, pictures, is_plain)
       if image is None:
@@ -157,7 +142,7 @@ class Converter:
       return observed
     return observed._replace(action_mask=observation.get(MASK))
 
-  def description(self) -> List[Any]:
+  def description(self) -> list[Any]:
     """Returns data from which `from_description` makes the same converter.
 
     Of a Box's bounds it has only the lowest and the highest.
@@ -181,7 +166,7 @@ class Converter:
          for path, space in self._vectors]).astype(np.float32)
 
 
-def _to_data(space: Any) -> Dict[str, Any]:
+def _to_data(space: Any) -> dict[str, Any]:
   """Describes a space that `Converter` takes, as data for `_from_data`."""
   kind = _kind(space)
   if kind == 'Dict':
@@ -252,8 +237,7 @@ def _kind(space: Any) -> str:
   return type(space).__name__
 
 
-def _parts(space: Any, path: Tuple[Any, ...] = ()
-           ) -> Iterator[_Part]:
+def _parts(space: Any, path: tuple[Any, ...] = ()) -> Iterator[_Part]:
   """Yields the numeric parts of a nested space with paths; or SpaceError."""
   kind = _kind(space)
   if kind in _FLAT:
@@ -268,23 +252,19 @@ def _parts(space: Any, path: Tuple[Any, ...] = ()
         f'{", ".join(_FLAT)}, and Dict and Tuple of them, do')
 
 
-def _place(path: Tuple[Any, ...]) -> str:
+def _place(path: tuple[Any, ...]) -> str:
   place = ''.join(f'[{key!r}]' for key in path)
   return place and f' at {place}'
 
 
-def _at(observation: Any, path: Tuple[Any, ...]) -> Any:
-  for key in path:
-    observation = observation[key]
-  return observation
-
-
-def _part(observation: Any, path: Tuple[Any, ...], space: Any,
+def _part(observation: Any, path: tuple[Any, ...], space: Any,
           dtype: Any) -> np.ndarray:
   """Returns a part of an observation as an array of a dtype; or SpaceError."""
   seen, array = 'nothing', None
   try:
-    given = np.asarray(_at(observation, path))
+    for key in path:
+      observation = observation[key]
+    given = np.asarray(observation)
     seen = f'{given.dtype} {list(given.shape)}'
     array = cast(given, dtype)
     if given.shape != space.shape or not (
@@ -300,14 +280,13 @@ def _part(observation: Any, path: Tuple[Any, ...], space: Any,
   raise SpaceError(f'has no {wanted}{_place(path)}, but {seen}')
 
 
-def _image(path: Tuple[Any, ...], space: Any, pictures: bool,
+def _image(path: tuple[Any, ...], space: Any, pictures: bool,
            is_plain: bool) -> Optional[_Image]:
   """Decides what the torso sees of a Box; None if that is no image."""
   if _kind(space) != 'Box':
     return None
   shape = space.shape
   is_byte = space.dtype == np.uint8
-  dtype = np.uint8 if is_byte else np.float32
   is_first = False
   if pictures and len(shape) == 3:
     is_first = shape[0] < MIN_IMAGE_SIZE <= min(shape[1:])
@@ -320,11 +299,9 @@ def _image(path: Tuple[Any, ...], space: Any, pictures: bool,
   factor = None
   if pictures and len(shape) == 3:
     bound = float(max(abs(space.low.min()), abs(space.high.max())))
-    factor = 255 / bound if 0 < bound < _NO_BOUND else 255.
-    if is_byte and bound == 255:
-      factor = None
-    else:
-      dtype = np.float32
+    if not (is_byte and bound == 255):
+      factor = 255 / bound if 0 < bound < _NO_BOUND else 255.
+  dtype = np.uint8 if is_byte and factor is None else np.float32
   return _Image(path, space, specs.Array(shape, dtype, 'observation'),
                 is_first, factor)
 

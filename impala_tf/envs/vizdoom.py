@@ -81,22 +81,14 @@ class VizdoomEnvironment(serial.SerialEnvironment):
 
   A scenario's time limit truncates. Doom shows nothing then: the frame before
   is the last. All other ends, such as a death, have discount 0. Environment i
-  is seeded with `seed + i`.
-
-  Games start one after the other, in about half a second each, without window
-  and sound. They leave no processes or files, however this process ends.
+  is seeded with `seed + i`. No processes or files stay behind, however this
+  process ends.
   """
 
   def __init__(self, name: str, num_envs: int, seed: int,
                config: config_lib.VizdoomConfig):
     """Starts the games; raises ConfigError if they fail or lack variables."""
     import vizdoom  # Lazily: it is a simulator.
-    # These errors have no common base class.
-    errors = (
-        vizdoom.FileDoesNotExistException, vizdoom.MessageQueueException,
-        vizdoom.SharedMemoryException, vizdoom.ViZDoomErrorException,
-        vizdoom.ViZDoomIsNotRunningException,
-        vizdoom.ViZDoomUnexpectedExitException)
     self._games = []
     level = f'vizdoom/{name}'
     try:
@@ -108,7 +100,9 @@ class VizdoomEnvironment(serial.SerialEnvironment):
           game.set_vizdoom_path(launcher)
           self._games.append(game)
           _start(game)
-    except errors as error:
+    except config_lib.ConfigError:
+      raise
+    except serial.ERRORS as error:  # VizDoom's have no common base class.
       self.close()
       raise config_lib.ConfigError(
           f'{level}: Doom does not start: {files.one_line(error, None)}'

@@ -40,9 +40,9 @@ class Distribution(abc.ABC):
   action_dtype: ClassVar[tf.DType]
 
   @property
-  @abc.abstractmethod
   def num_logits(self) -> int:
     """Number of logits of a step, P: the size of the policy's head."""
+    return sum(self.num_values)
 
   @property
   def num_values(self) -> Tuple[int, ...]:
@@ -75,11 +75,7 @@ class Distribution(abc.ABC):
     return self._distribution(logits).log_prob(actions)
 
   def entropy(self, logits: tf.Tensor) -> tf.Tensor:
-    """Computes the entropy of each distribution, float32 [...], in nats.
-
-    That of discrete actions is between 0 and log A; that of continuous actions
-    is differential and has no bound.
-    """
+    """Computes the entropy of each distribution, float32 [...], in nats."""
     return self._distribution(self._checked('logits', logits)).entropy()
 
   def kl_divergence(self, p_logits: tf.Tensor, q_logits: tf.Tensor
@@ -94,10 +90,9 @@ class Distribution(abc.ABC):
   def sample(self, logits: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
     """Samples one action from each distribution.
 
-    The same seed and logits give the same actions on the same kind of device
-    (but not with and without XLA), so the caller must change the seed, int32
-    [2], between calls. For logits of NaN the actions are invalid: A on the CPU,
-    or NaN.
+    The same seed, int32 [2], and logits give the same actions on the same kind
+    of device, but not with and without XLA. For logits of NaN the actions are
+    invalid: A on the CPU, or NaN.
     """
     seed = tf.convert_to_tensor(seed, tf.int32)
     _check_same_shape('seed', seed.shape, tf.TensorShape([2]))
@@ -128,10 +123,6 @@ class Categorical(Distribution):
   def num_values(self) -> Tuple[int, ...]:
     return (self.num_actions,)
 
-  @property
-  def num_logits(self) -> int:
-    return self.num_actions
-
   def __str__(self):
     return f'{self.num_actions} actions'
 
@@ -151,20 +142,13 @@ class MultiCategorical(Distribution):
   Log-probabilities, entropies and divergences are sums over the choices. A
   value that its choice does not have, but another has, has a log-probability of
   -1e9.
-
-  Attributes:
-    nvec: number of values of each choice, [D], each at least 1.
   """
-  nvec: Tuple[int, ...]
+  nvec: Tuple[int, ...]  # Number of values of each choice, [D], 1 or more.
   action_dtype = tf.int32
 
   @property
   def num_values(self) -> Tuple[int, ...]:
     return self.nvec
-
-  @property
-  def num_logits(self) -> int:
-    return sum(self.nvec)
 
   @property
   def action_shape(self) -> Tuple[int, ...]:

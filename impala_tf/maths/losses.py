@@ -36,13 +36,10 @@ def policy_gradient_loss(log_probs: tf.Tensor, advantages: tf.Tensor,
 
   Descending it is the gradient ascent of section 4.2.
 
-  Args:
-    log_probs: float32 [T, B], log pi(a_t|x_t) of the target policy, through
-      which the gradient flows.
-    advantages: float32 [T, B], rho_t (r_t + gamma v_{t+1} - V(x_t)), as
-      `vtrace` returns them. No gradient flows through them.
-    epsilon: added to pi(a_t|x_t) within the logarithm, which bounds it and its
-      gradient where pi is nearly 0 (the epsilon-correction of section 5.2.2).
+  All are float32 [T, B]: log pi(a_t|x_t) of the target policy, and `vtrace`'s
+  rho_t (r_t + gamma v_{t+1} - V(x_t)), through which no gradient flows.
+  `epsilon` is added to pi(a_t|x_t) within the logarithm, which bounds it and
+  its gradient where pi is nearly 0 (the epsilon-correction of section 5.2.2).
   """
   tf.debugging.assert_shapes([
       (log_probs, ('T', 'B')), (advantages, ('T', 'B')), (mask, ('T', 'B'))])
@@ -89,18 +86,16 @@ def masked_mean(x: tf.Tensor, mask: tf.Tensor,
 def clip_rewards(rewards: tf.Tensor, name: str) -> tf.Tensor:
   """Bounds rewards so that one learning rate fits every level.
 
-  Args:
-    rewards: float32 of any shape.
-    name: one of
-      'none': rewards stay as they are.
-      'abs_one': to [-1, 1] (tables D.3 and G.1).
-      'tanh_asymmetric': 0.3 min(tanh r, 0) + 5 max(tanh r, 0), the paper's
-        optimistic asymmetric clipping for DMLab-30 (figure D.1).
-      'soft_asymmetric': 5 tanh(r / 5), times 0.3 where r is negative: the
-        clipping in the code that the paper's authors published.
+  Rewards are float32 of any shape. `name` is one of
 
-  Raises:
-    ValueError: `name` is unknown.
+    none             as they are
+    abs_one          to [-1, 1] (tables D.3 and G.1)
+    tanh_asymmetric  the paper's optimistic asymmetric clipping for DMLab-30,
+                     0.3 min(tanh r, 0) + 5 max(tanh r, 0) (figure D.1)
+    soft_asymmetric  that of the published code, 5 tanh(r / 5), times 0.3 where
+                     r is negative
+
+  or ValueError is raised.
   """
   if name not in _CLIPPINGS:
     raise ValueError(f'reward clipping must be one of {", ".join(_CLIPPINGS)}, '

@@ -2,21 +2,10 @@
 
 Source: Schmitt, Hessel and Simonyan 2020, "Off-Policy Actor-Critic with Shared
 Experience Replay" (LASER, arXiv:1909.11583), section 4, and its supplement.
-V-trace's clipped ratios lead to the value of another policy than pi, the
-implied policy. The further that is from pi at a state, the less can be learned
-from what mu did there. The papers' letters:
-
-  =========  ====================================  ==========================
-  paper      meaning                               here
-  =========  ====================================  ==========================
-  pi         target policy, which learns           `target_logits`
-  mu         behaviour policy, which acted         `behaviour_logits`
-  rho-bar    V-trace's bound of pi/mu              `clip_rho_threshold`
-  pi~_mu     implied policy, equation 3            see `kl_to_implied`
-  beta(s)    behaviour relevance, KL(pi || pi~)    `kl_to_implied`
-  b          threshold                             `threshold`
-  lambda(s)  1 where beta(s) < b, else 0           `is_relevant`
-  =========  ====================================  ==========================
+V-trace's clipped ratios lead to the value of another policy than pi, the target
+policy, which learns: that of the implied policy pi~_mu, by mu, the behaviour
+policy, which acted. The further that is from pi at a state, the less can be
+learned from what mu did there.
 
 Relevance is a function of the state and of the two policies there, never of the
 action that was sampled: rejecting actions would add a bias of its own.
@@ -25,7 +14,7 @@ Shapes: T time, B batch, A discrete actions. No gradient flows through any of
 these, and other shapes raise ValueError.
 """
 
-from typing import Optional, Tuple
+from typing import Optional
 
 import tensorflow as tf
 
@@ -52,7 +41,12 @@ def kl_to_implied(target_logits: tf.Tensor, behaviour_logits: tf.Tensor,
   policy is pi. Returns float32 [T, B], in nats, of each state: infinite, or
   very large, where pi has an action that mu never takes.
   """
-  log_pi, log_mu = _log_probs(target_logits, behaviour_logits)
+  log_pi, log_mu = (
+      tf.nn.log_softmax(tf.stop_gradient(
+          tf.convert_to_tensor(logits, tf.float32)))
+      for logits in (target_logits, behaviour_logits))
+  tf.debugging.assert_shapes([
+      (log_pi, ('T', 'B', 'A')), (log_mu, ('T', 'B', 'A'))])
   clipped = log_pi
   if clip_rho_threshold is not None:
     clipped = tf.minimum(
@@ -73,15 +67,3 @@ def is_relevant(divergences: tf.Tensor,
   if threshold is None:
     return tf.ones_like(divergences, tf.bool)
   return tf.logical_not(tf.stop_gradient(divergences) >= threshold)
-
-
-def _log_probs(target_logits: tf.Tensor, behaviour_logits: tf.Tensor
-               ) -> Tuple[tf.Tensor, tf.Tensor]:
-  """Normalises both policies; raises ValueError where shapes differ."""
-  target_logits, behaviour_logits = (
-      tf.convert_to_tensor(logits, tf.float32)
-      for logits in (target_logits, behaviour_logits))
-  tf.debugging.assert_shapes([
-      (target_logits, ('T', 'B', 'A')), (behaviour_logits, ('T', 'B', 'A'))])
-  return tuple(tf.nn.log_softmax(tf.stop_gradient(logits))
-               for logits in (target_logits, behaviour_logits))

@@ -10,10 +10,8 @@ def linear_anneal(initial_value: Union[float, tf.Tensor],
                   total_frames: int) -> tf.Tensor:
   """Anneals linearly from `initial_value` at frame 0 to 0 at `total_frames`.
 
-  The learning rate's schedule in the paper (table G.1); never below 0.
-
-  `frames` are environment frames so far, `total_frames`, above 0, those of the
-  whole run.
+  It is the learning rate's schedule in the paper (table G.1). `frames` are
+  environment frames so far, `total_frames`, above 0, those of the whole run.
   """
   # In integers, because float32 cannot tell 200,000,000 from its neighbours.
   remaining = tf.maximum(total_frames - tf.cast(frames, tf.int64), 0)

@@ -1,6 +1,7 @@
 """Environments of dm_env: actions, observations, ends, seeds and refusals."""
 
 import inspect
+import os
 import sys
 
 import dm_env
@@ -165,3 +166,30 @@ def test_only_functions_of_imported_modules_are_levels(make, level, words):
   del make
   with pytest.raises(config_lib.ConfigError, match=words):
     factory.check_level(level)
+
+
+class _Rare(Echo):
+  """An environment whose 150th step fails, and whose rewards are no numbers."""
+
+  def step(self, action):
+    if len(self.actions) == 149:
+      raise OSError('the simulator is gone')
+    return super().step(action)._replace(reward=np.nan)
+
+
+def test_environment_gets_its_number_and_is_made_anew_as_gymnasiums_are(
+    make, caplog):
+  numbers = []
+
+  def function(seed):
+    numbers.append((os.environ['IMPALA_TF_ENV_INDEX'], seed))
+    return _Rare(_DISCRETE)
+
+  env, made = make(function)
+  env.reset()
+  for _ in range(150):
+    timestep = env.step(np.zeros(1, np.int32))
+  assert 'the reward of environment 0 is not finite' in caplog.text
+  assert (timestep.step_type == FIRST).all() and made[0].is_closed
+  (first, seed), (again, new_seed) = numbers
+  assert first == again == '0' and seed == 3 != new_seed

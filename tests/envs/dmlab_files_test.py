@@ -136,6 +136,8 @@ def test_half_written_maps_of_killed_processes_are_removed(tmp_path):
 _HOLD = """
 import os, sys
 from impala_tf.envs import dmlab_files
+from impala_tf.runtime import leftovers
+os.environ[leftovers.VARIABLE] = mark = leftovers.make_mark()
 scratch = dmlab_files.Scratch()
 folder = scratch.make('0')
 open(os.path.join(folder, 'map.pk3'), 'w').close()
@@ -143,6 +145,7 @@ print(folder, flush=True)
 if sys.argv[1] == 'exit':
   os._exit(1)  # As Lab does, whose C code knows no Python.
 sys.stdin.read()
+leftovers.kill(mark)
 """
 
 

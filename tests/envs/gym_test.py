@@ -267,18 +267,16 @@ def test_picture_is_of_environment_0():
   np.testing.assert_array_equal(env.render(), np.full((4, 6, 3), 2, np.uint8))
 
 
-def test_wrappers_and_another_name():
-  def ten_times(env):
-    return gymnasium.wrappers.TransformReward(env, lambda r: 10 * r)
-
-  def one_more(env):
-    return gymnasium.wrappers.TransformReward(env, lambda r: r + 1)
+def test_own_constructor_and_another_name():
+  def make(seed, factor):
+    return gymnasium.wrappers.TransformReward(
+        gymnasium.make('Counter-v0'), lambda r: factor * r + seed)
 
   env = gym.GymEnvironment('Counter-v0', 2, seed=0, level='other/name',
-                           wrappers=[ten_times, one_more])
+                           kwargs={'factor': 10}, make=make)
   assert env.level == 'other/name'
   env.reset()
-  assert env.step(np.array([0, 1], np.int32)).reward.tolist() == [-9, 1]
+  assert env.step(np.array([0, 1], np.int32)).reward.tolist() == [-10, 1]
   with pytest.raises(config.ConfigError, match='other/name cannot be made'):
     gym.GymEnvironment('Countr-v0', 2, seed=0, level='other/name')
 
@@ -480,9 +478,10 @@ def test_picture_of_floats_is_as_bright_as_one_of_bytes():
 
 def test_remarks_name_wrappers_with_statistics_and_unbounded_actions():
   wrappers = gymnasium.wrappers
-  env = gym.GymEnvironment('Counter-v0', 2, seed=0, wrappers=[
-      wrappers.NormalizeObservation, wrappers.NormalizeReward,
-      lambda env: wrappers.TransformReward(env, lambda r: r)])
+  env = gym.GymEnvironment(
+      'Counter-v0', 2, seed=0, make=lambda seed: wrappers.TransformReward(
+          wrappers.NormalizeReward(wrappers.NormalizeObservation(
+              gymnasium.make('Counter-v0'))), lambda r: r))
   reward, observation = env.remarks
   assert 'NormalizeReward' in reward and 'NormalizeObservation' in observation
   assert 'AgentConfig.normalise_observations' in observation

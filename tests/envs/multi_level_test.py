@@ -205,6 +205,20 @@ def test_levels_are_compared_before_a_run_begins():
         _make_catch_or_tmaze)
 
 
+def test_levels_that_were_compared_are_closed_even_if_they_differ():
+  open_levels = []
+
+  def make(level, num_envs, seed):
+    env = _make_catch_or_tmaze(level, num_envs, seed)
+    open_levels.append(level)
+    env.close = lambda: open_levels.remove(level)
+    return env
+
+  with pytest.raises(config.ConfigError, match='catch has 3 actions and tmaze'):
+    multi_level.check_levels(_config('tmaze/1,catch'), make)
+  assert not open_levels
+
+
 def test_only_levels_that_may_differ_are_started_for_it():
   started = []
 
