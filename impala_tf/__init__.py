@@ -33,7 +33,7 @@ _API = {
     'evaluate': ('impala_tf.roles.scores', 'evaluate'),
     'load_agent': ('impala_tf.agents.saved', 'load_agent'),
     'load_policy': ('impala_tf.agents.policy', 'load_policy'),
-    'make_environment': ('impala_tf.envs.multi_level', 'make_environment'),
+    'make_environment': ('impala_tf.envs.multi_level', 'make_for_policies'),
     'register_algorithm': ('impala_tf.algorithms.table', 'register'),
     'register_domain': ('impala_tf.envs.factory', 'register'),
     'register_torso': ('impala_tf.agents.torsos', 'register'),

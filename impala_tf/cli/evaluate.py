@@ -167,6 +167,9 @@ def _evaluate_levels(games: scores.Games, config: config_lib.Config,
 
   def keep(level, result):
     results[level] = result
+    if 'interrupted' in result and os.path.exists(output):
+      print(f'{output} is left as it was')
+      return
     suite_results.write_json(
         output, result if len(levels) == 1 else {'levels': results})
 

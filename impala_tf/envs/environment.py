@@ -279,6 +279,11 @@ class BatchedEnvironment(abc.ABC):
       actions = self.action_box.fit(actions)
     return self._step(actions)
 
+  def take_simulators_units(self) -> None:
+    """Has `step` take continuous actions as `policy.act` returns them."""
+    if self.action_box is not None:
+      self.action_box = dataclasses.replace(self.action_box, scaled=False)
+
   def _are_valid(self, actions: np.ndarray) -> bool:
     if not self._is_discrete:
       return bool(np.isfinite(actions).all())

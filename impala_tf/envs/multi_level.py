@@ -60,6 +60,18 @@ def make_environment(config: Union[config_lib.Config, str], num_envs: int = 1,
       levels_lib.short_name(level), levels, num_envs, seed, first_slot, make)
 
 
+def make_for_policies(config: Union[config_lib.Config, str], num_envs: int = 1,
+                      seed: int = 0, training: bool = False
+                      ) -> environment.BatchedEnvironment:
+  """Makes environments as `make_environment` does, for `load_policy`.
+
+  They take continuous actions in the simulator's units, as policies give them.
+  """
+  env = make_environment(config, num_envs, seed, training)
+  env.take_simulators_units()
+  return env
+
+
 def make_level(config: config_lib.Config, training: bool) -> MakeFn:
   """Returns a function that makes environments of one of the levels."""
   # Not a closure: `env_processes` hands it to processes.
@@ -221,6 +233,10 @@ class MultiLevelEnvironment(environment.BatchedEnvironment):
 
   def interface(self) -> Dict[str, Any]:
     return self._groups[0].interface()
+
+  def take_simulators_units(self) -> None:
+    for group in self._groups:
+      group.take_simulators_units()
 
   @property
   def num_instructions_cut(self) -> int:

@@ -14,6 +14,7 @@ from impala_tf.envs import environment as environment_lib
 from impala_tf.runs import metrics
 
 _FIRST_REPORT_SECS = 10.
+_MOST_LOST = 10  # Games beyond as many as are over.
 
 
 class Evaluation(NamedTuple):
@@ -85,6 +86,7 @@ class _Games:
     self._left = np.full(num_envs, num_episodes // num_envs)
     self._left[:num_episodes % num_envs] += 1
     self._is_cut = np.zeros(num_envs, bool)
+    self._num_lost = 0
     self.num_ended_first = 0
     self.num_steps = 0
     self.num_cut = 0
@@ -99,8 +101,15 @@ class _Games:
     """Adds the games that have ended, or have reached the limit, in a step."""
     self.num_steps += 1
     # A game that is lost with its simulator, with 0 steps, is played again.
-    is_first = (env_output.step_type == int(dm_env.StepType.FIRST)) & (
-        env_output.episode_steps > 0)
+    is_first = env_output.step_type == int(dm_env.StepType.FIRST)
+    is_lost = is_first & (env_output.episode_steps == 0)
+    self._num_lost += np.count_nonzero(is_lost)
+    if self._num_lost > _MOST_LOST + len(self.result.returns):
+      raise environment_lib.SimulatorError(
+          f'{self._environment.level}: {self._num_lost} games were lost, more '
+          'than were over: its simulator fails too often, or a time limit is '
+          'no LAST step (docs/own_environment.md)')
+    is_first &= ~is_lost
     frames = env_output.episode_steps * self._environment.frames_per_step
     is_late = (env_output.step_type == int(dm_env.StepType.MID)) & (
         frames >= self._max_frames)

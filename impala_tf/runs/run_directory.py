@@ -102,12 +102,18 @@ def check_writable(path: pathlib.Path, flag: str) -> None:
 
 def as_begun(config: config_lib.Config,
              path: Optional[str]) -> config_lib.Config:
-  """Returns the config in the units in which the run at `path`, if any, began.
+  """Returns the config in the units of the run at `path`, if there is one."""
+  own = config_path(None, path)
+  return config if own is None else in_units_of(config, gin_config.load(own))
+
+
+def in_units_of(config: config_lib.Config, begun: config_lib.Config
+                ) -> config_lib.Config:
+  """Returns the config in the units of a run that began with another.
 
   Runs from before `EnvironmentConfig.converted` keep the environment's own.
   """
-  own = config_path(None, path)
-  if own is None or gin_config.load(own).environment.converted:
+  if begun.environment.converted:
     return config
   return dataclasses.replace(config, environment=dataclasses.replace(
       config.environment, converted=False))

@@ -139,9 +139,10 @@ def _check(path: pathlib.Path, config: plan_lib.SweepConfig,
     for name, task in tasks.items():
       task_path = path / 'tasks' / f'{name}.gin'
       if task_path.exists():
+        old = gin_config.load(str(task_path))
         changed.extend(
             f'{name}: {difference}' for difference in gin_config.differences(
-                gin_config.load(str(task_path)), task))
+                old, run_directory.in_units_of(task, old)))
     if changed:
       raise run_directory.RunDirectoryError(
           f'{path} holds another {kind.name}: {", ".join(changed)}; give the '

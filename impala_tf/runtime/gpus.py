@@ -42,12 +42,10 @@ def take(index: int, number: int) -> None:
   `index` is the learner's place among the `number` on the machine. Raises
   ConfigError if there are GPUs, but fewer than learners.
   """
-  if number == 1:
+  gpus = found() if number > 1 else []
+  if not gpus or _obstacle(gpus):
     return
-  if _VISIBLE in os.environ:
-    names = list(filter(None, os.environ[_VISIBLE].split(',')))
-  else:
-    names = [str(i) for i in range(len(found()))]
+  names = _visible(len(gpus))
   if 0 < len(names) < number:
     raise config_lib.ConfigError(
         f'LearnerConfig.num_learners: {number} learners on a machine with '
@@ -74,13 +72,24 @@ def explain() -> Optional[str]:
   gpus = found()
   if not gpus:
     return None
-  if os.environ.get(_VISIBLE) == '':
-    return f'{_VISIBLE} is empty: learning on the CPU'
+  names = _visible(len(gpus))
+  if not names:
+    return f'{_VISIBLE} hides all GPUs: learning on the CPU'
   obstacle = _obstacle(gpus)
   if obstacle:
     return f'{obstacle}: learning on the CPU; docs/gpu.md says more'
-  names = ', '.join(dict.fromkeys(gpu.name for gpu in gpus))
-  return f'the learner has {plurals.counted(len(gpus), "GPU")}: {names}'
+  kinds = ' or '.join(dict.fromkeys(gpu.name for gpu in gpus))
+  return f'{plurals.counted(len(names), "GPU")} to learn on: {kinds}'
+
+
+def _visible(number: int) -> List[str]:
+  """Lists the visible ones of `number` GPUs as CUDA's variable names them."""
+  if _VISIBLE not in os.environ:
+    return [str(i) for i in range(number)]
+  names = os.environ[_VISIBLE].split(',')
+  # CUDA ends the list at the first that does not exist.
+  bad = [i for i, name in enumerate(names) if name.strip() in ('', '-1')]
+  return names[:bad[0]] if bad else names
 
 
 def _obstacle(gpus: Sequence[Gpu]) -> str:

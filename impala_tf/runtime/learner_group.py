@@ -122,8 +122,9 @@ def alone() -> Learners:
 
 def _grow_memory() -> None:
   """Has TensorFlow take a GPU's memory as it needs it, and not all at once."""
-  for gpu in tf.config.list_physical_devices('GPU'):
-    tf.config.experimental.set_memory_growth(gpu, True)
+  with contextlib.suppress(RuntimeError):  # The user's code came before.
+    for gpu in tf.config.list_physical_devices('GPU'):
+      tf.config.experimental.set_memory_growth(gpu, True)
 
 
 def join(place: Place, poll: waiting.PollFn) -> Learners:

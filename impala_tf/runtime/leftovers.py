@@ -26,6 +26,11 @@ def make_mark() -> str:
   return uuid.uuid4().hex
 
 
+def added_to_own(mark: str) -> str:
+  """Returns a mark behind those that this process has itself."""
+  return f'{os.environ.get(VARIABLE, "")} {mark}'
+
+
 def kill(mark: str) -> None:
   """Kills all processes that have inherited a mark, except this one."""
   for _ in range(_MAX_TRIES):  # Meanwhile they may start others.
@@ -55,7 +60,7 @@ def killed_at_end() -> Iterator[str]:
   Yields the mark.
   """
   mark, others = make_mark(), os.environ.get(VARIABLE, '')
-  os.environ[VARIABLE] = f'{others} {mark}'
+  os.environ[VARIABLE] = added_to_own(mark)
   try:
     yield mark
   finally:

@@ -84,7 +84,7 @@ class LocalProgram(program_lib.Program):
           [*self._launcher, *command], stdin=subprocess.PIPE, stdout=log,
           stderr=log, start_new_session=True, pass_fds=self._keep_open,
           env={**self._environment, **child_environment(),
-               leftovers.VARIABLE: self._mark})
+               leftovers.VARIABLE: leftovers.added_to_own(self._mark)})
     self.state = State.RUNNING
 
   def send(self, signum: int) -> None:

@@ -61,7 +61,8 @@ class Restarts:
       program.check()
     number = self._deaths.add(now)
     # A program that is lost, or killed from outside, has not failed.
-    if program.exit_code not in (None, -signal.SIGKILL, -signal.SIGTERM):
+    if program.exit_code not in (None, -signal.SIGKILL, -signal.SIGTERM,
+                                 128 + signal.SIGTERM):
       self._num_in_vain += 1
     if program.has_said(self._first_words):
       self._num_in_vain = 0

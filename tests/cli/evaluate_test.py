@@ -107,6 +107,15 @@ def test_ctrl_c_keeps_the_games_that_are_over_and_the_film(
   assert len(_pictures(video)) == 9
 
 
+def test_ctrl_c_leaves_a_complete_result_as_it_was(
+    catch_run, monkeypatch, interrupts, capsys):
+  path = catch_run / 'evaluation.json'
+  path.write_text('complete')
+  assert _evaluate(monkeypatch, catch_run, '--episodes=64') == 130
+  assert path.read_text() == 'complete'
+  assert f'{path} is left as it was' in capsys.readouterr().out
+
+
 def test_level_of_a_suite_that_was_interrupted_is_played_again(
     tmp_path, monkeypatch, interrupts):
   run_dir = _make_pong_run(tmp_path)

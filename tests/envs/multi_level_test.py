@@ -179,6 +179,18 @@ def test_actions_are_scaled_once_by_each_level():
     np.testing.assert_array_equal(row.observation, its_row.observation)
 
 
+@pytest.mark.parametrize('level', [
+    'gym/InvertedPendulum-v5',
+    'gym/InvertedPendulum-v5,gym/InvertedPendulum-v4'])
+def test_environments_for_policies_take_the_simulators_units(level):
+  scaled = multi_level.make_environment(_config(level), 2, 5)
+  env = multi_level.make_for_policies(_config(level), 2, 5)
+  env.reset(), scaled.reset()
+  pushes = np.float32([[0.5], [-0.9]])
+  row, its_row = env.step(3 * pushes), scaled.step(pushes)
+  np.testing.assert_array_equal(row.observation, its_row.observation)
+
+
 def test_levels_with_the_full_action_set_are_alike():
   pong, skiing = (_atari(f'atari/{game}', full_action_set=True)
                   for game in ('pong', 'skiing'))

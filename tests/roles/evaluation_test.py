@@ -51,6 +51,15 @@ class _Environment:
         np.zeros((self.num_envs, 1), np.float32))
 
 
+class _FailingEnvironment(_Environment):
+  """Environments whose games are lost: FIRST with discount 1, and no LAST."""
+  level = 'failing'
+
+  def _timestep(self, is_first, rewards):
+    return super()._timestep(is_first, rewards)._replace(
+        discount=np.ones(self.num_envs, np.float32))
+
+
 class _EndlessEnvironment(_Environment):
   """Environments that pay 1 a step; the first does not end its third game.
 
@@ -222,6 +231,11 @@ def test_limit_within_which_all_games_end_changes_nothing():
   assert evaluation.evaluate(
       _CountingAgent(), _Environment(3), 6, seed=0, max_frames=13
   ) == evaluation.evaluate(_CountingAgent(), _Environment(3), 6, seed=0)
+
+
+def test_games_that_are_lost_again_and_again_are_an_error():
+  with pytest.raises(environment_lib.SimulatorError, match='11 games were'):
+    evaluation.evaluate(_CountingAgent(), _FailingEnvironment(1), 3, seed=0)
 
 
 def test_ctrl_c_leaves_the_games_that_are_over():

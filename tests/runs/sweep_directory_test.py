@@ -31,6 +31,22 @@ def test_results_stay_and_are_in_the_order_of_the_runs(tmp_path):
   assert gin_config.load(f'{path}/tasks/catch.gin') == _TASKS['catch']
 
 
+def test_sweep_from_before_units_were_converted_goes_on(tmp_path):
+  with sweep_directory.claim(str(tmp_path), _CONFIG, _TASKS):
+    pass
+  task = tmp_path / 'tasks' / 'catch.gin'
+  task.write_text(''.join(
+      line for line in task.read_text().splitlines(keepends=True)
+      if 'converted' not in line))
+  with sweep_directory.claim(str(tmp_path), _CONFIG, _TASKS):
+    assert not gin_config.load(str(task)).environment.converted
+  changed = {'catch': config_lib.Config(
+      learner=config_lib.LearnerConfig(batch_size=3))}
+  with pytest.raises(run_directory.RunDirectoryError, match='batch_size'):
+    with sweep_directory.claim(str(tmp_path), _CONFIG, changed):
+      pytest.fail('it was let in')
+
+
 def test_two_at_a_time_are_refused_and_two_in_turn_are_not(tmp_path):
   for _ in range(2):
     with sweep_directory.claim(str(tmp_path), _CONFIG, _TASKS):

@@ -41,17 +41,16 @@ def test_machine_without_a_driver_has_none_and_says_nothing(machine):
 
 
 @pytest.mark.parametrize('lines, words', [
-    ([_H100], 'the learner has 1 GPU: NVIDIA H100 80GB HBM3'),
-    ([_H100] * 2, 'the learner has 2 GPUs: NVIDIA H100 80GB HBM3'),
-    (['Tesla V100, 525.60.13, 7.0'], 'the learner has 1 GPU: Tesla V100'),
+    ([_H100], '1 GPU to learn on: NVIDIA H100 80GB HBM3'),
+    ([_H100] * 2, '2 GPUs to learn on: NVIDIA H100 80GB HBM3'),
+    (['Tesla V100, 525.60.13, 7.0'], '1 GPU to learn on: Tesla V100'),
     (['Tesla V100, 470.82.01, 7.0'], 'driver 470.82.01 is older than 525.60.'),
     (['NVIDIA B200, 570.10.01, 10.0'], 'compute capability 10.0, but'),
     ([_H100, 'Tesla K80, 525.60.13, 3.7'], 'Tesla K80 has compute')])
 def test_beginning_of_a_run_says_what_learns(machine, lines, words):
   machine(*lines)
   assert words in gpus.explain() and '\n' not in gpus.explain()
-  assert ('learning on the CPU' in gpus.explain()) != ('has' in words and
-                                                       'learner' in words)
+  assert ('learning on the CPU' in gpus.explain()) != ('learn on:' in words)
 
 
 def test_build_without_cuda_is_named_with_the_remedy(machine, monkeypatch):
@@ -63,10 +62,22 @@ def test_build_without_cuda_is_named_with_the_remedy(machine, monkeypatch):
   assert 'IMPALA_TF_EXTRA=gpu' in gpus.explain()
 
 
-def test_hidden_gpus_are_said_to_be(machine, monkeypatch):
-  machine(_H100)
-  gpus.hide()
-  assert 'CUDA_VISIBLE_DEVICES is empty' in gpus.explain()
+@pytest.mark.parametrize('visible, words', [
+    ('', 'CUDA_VISIBLE_DEVICES hides all GPUs'), ('-1', 'hides all GPUs'),
+    ('1', '1 GPU to learn on'), ('0,-1,1', '1 GPU to'), ('0,1', '2 GPUs to')])
+def test_hidden_gpus_do_not_count(machine, monkeypatch, visible, words):
+  machine(_H100, _H100)
+  monkeypatch.setenv('CUDA_VISIBLE_DEVICES', visible)
+  assert words in gpus.explain()
+  if 'hides' in words:
+    gpus.take(1, 2)  # Both learn on the CPU.
+    assert os.environ['CUDA_VISIBLE_DEVICES'] == visible
+
+
+def test_learners_share_the_cpu_where_tensorflow_has_no_use_for_gpus(machine):
+  machine('NVIDIA B200, 570.10.01, 10.0')
+  gpus.take(1, 2)
+  assert 'CUDA_VISIBLE_DEVICES' not in os.environ
 
 
 @pytest.mark.parametrize('visible, taken', [

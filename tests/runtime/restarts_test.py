@@ -55,7 +55,7 @@ def test_program_that_fails_twice_before_its_first_words_ends_the_run(make):
 
 
 @pytest.mark.parametrize('code, words', [
-    (1, 'sent its first unrolls'), (-9, ''), (None, '')])
+    (1, 'sent its first unrolls'), (-9, ''), (143, ''), (None, '')])
 def test_program_that_has_worked_or_was_killed_has_all_its_restarts(
     make, code, words):
   policy = restarts.Restarts(
