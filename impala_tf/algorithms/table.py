@@ -62,8 +62,6 @@ def _check_asynchronous(config: config_lib.Config) -> None:
        config.actor.controlled_lag_updates is not None, None),
       ('EnvironmentConfig.episode_metrics',
        config.environment.episode_metrics != '', ''),
-      ('ExperimentConfig.log_interval_updates',
-       config.experiment.log_interval_updates > 1, 1),
       ('LearnerConfig.precision',
        config.learner.precision == 'mixed_bfloat16', 'float32'),
       ('ImpalaConfig.popart_step_size',

@@ -27,6 +27,7 @@ from impala_tf.runtime import leftovers
 from impala_tf.runtime import output
 from impala_tf.runtime import sizing
 from impala_tf.runtime import user_modules
+from impala_tf.storage import files
 
 _DEFAULT_CONFIG = 'configs/atari/pong.gin'
 
@@ -107,7 +108,8 @@ def main() -> int:
   with local_run.begun(run_dir, config, chosen, why_public, args.allow_changes,
                        args.init_from):
     with tracking.tracking(args.track, run_dir), contextlib.ExitStack() as logs:
-      if config.experiment.in_process:  # As those of children.
+      # As those of children; a run behind a URL leaves nothing here.
+      if config.experiment.in_process and not files.is_url(run_dir):
         logs.enter_context(output.libraries_in(
             os.path.join(run_directory.logs_path(run_dir), 'learner.log')))
       with progress.ProgressLine(config) as line:

@@ -1,6 +1,5 @@
 """The table of algorithms: what its rows name, and what they refuse."""
 
-import dataclasses
 import subprocess
 import sys
 
@@ -64,13 +63,6 @@ def test_workers_that_share_parameters_refuse_what_is_for_a_learner(
   with pytest.raises(config_lib.ConfigError, match=f'{option} is not for') as e:
     table.check(_config(name, correction='none', **sections))
   assert '\n' not in str(e.value)
-
-
-def test_workers_whose_updates_come_by_chance_have_no_rows_at_multiples():
-  config = _config('a3c', correction='none')
-  with pytest.raises(config_lib.ConfigError, match='log_interval_updates is n'):
-    table.check(dataclasses.replace(config, experiment=dataclasses.replace(
-        config.experiment, log_interval_updates=2)))
 
 
 @pytest.mark.parametrize('config, words', [

@@ -401,8 +401,10 @@ def test_updates_do_not_depend_on_what_levels_are_called(tmp_path, monkeypatch):
 
   def renumbered(self):
     for packed in unrolls(self):
-      yield packed.unroll._replace(
-          level_index=np.int32(2) - packed.unroll.level_index)
+      level = packed.unroll.level_index  # A view of what is sent.
+      level[...] = 2 - level
+      yield packed
+      level[...] = 2 - level  # The buffer is used again.
 
   monkeypatch.setattr(actor.UnrollBuffer, 'unrolls', renumbered)
   others = _rows(_multi_level(), tmp_path / 'b')

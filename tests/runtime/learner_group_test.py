@@ -154,8 +154,7 @@ def test_messages_leave_no_threads_behind(ran):
 def test_process_whose_peer_hangs_ends():
   code = ('from impala_tf.runtime import learner_group as group\n'
           'import threading\n'
-          'group._TIMEOUT_SECS = 0.1\n'
-          'with group._within_timeout():\n'
+          'with group._ending_after(0.1):\n'
           '  threading.Event().wait(100)\n')
   ended = subprocess.run([sys.executable, '-c', code], capture_output=True,
                          text=True, check=False, timeout=_DEADLINE_SECS)
