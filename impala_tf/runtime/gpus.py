@@ -42,8 +42,10 @@ def take(index: int, number: int) -> None:
   `index` is the learner's place among the `number` on the machine. Raises
   ConfigError if there are GPUs, but fewer than learners.
   """
-  gpus = found() if number > 1 else []
-  if not gpus or _obstacle(gpus):
+  if number == 1:
+    return
+  gpus = found()
+  if gpus and _obstacle(gpus):
     return
   names = _visible(len(gpus))
   if 0 < len(names) < number:
