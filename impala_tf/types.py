@@ -9,9 +9,9 @@ is the first of the next unroll.
 Environments reset by themselves. The step that terminates an episode leads to a
 row with the reward and discount of the old episode's last transition and the
 observation of the new episode. A time limit is no such end: something would
-have followed. So the final observation is a row of its own, whose value the
-steps before it bootstrap from, and one more step, in which no action is played,
-leads to the new episode. A row is
+have followed. So the final observation is a separate row, whose value the steps
+before it bootstrap from, and one more step, in which no action is played, leads
+to the new episode. A row is
 
   ===============================  =========  ========  ======
   what led to x_t                  step_type  discount  reward

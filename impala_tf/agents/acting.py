@@ -38,19 +38,23 @@ class EpisodeCounter:
     arrays that the next call overwrites.
     """
     goes_on = ~self._ended[rows]
-    self._ended[rows] = timestep.step_type == int(dm_env.StepType.FIRST)
+    begins = timestep.step_type == int(dm_env.StepType.FIRST)
+    self._ended[rows] = begins
     # No product: a NaN of an environment ends with its episode.
     self._return[rows] = (
         np.where(goes_on, self._return[rows], 0) + timestep.reward)
-    was_truncated = self._was_truncated[rows]
-    # Of an episode that a failure of the simulator ends, 0 steps are told.
-    is_lost = self._ended[rows] & (timestep.discount > 0) & ~was_truncated
-    self._steps[rows] = np.where(
-        is_lost, 0, self._steps[rows] * goes_on + ~was_truncated)
+    steps = self._steps[rows] * goes_on + 1
+    if begins.any():  # In most steps none does.
+      was_truncated = self._was_truncated[rows]
+      steps -= begins & was_truncated  # A reset is no step.
+      # An episode that ends with a failure of its simulator reports 0 steps.
+      steps[begins & (timestep.discount > 0) & ~was_truncated] = 0
+    self._steps[rows] = steps
     self._was_truncated[rows] = timestep.step_type == int(dm_env.StepType.LAST)
     return types.EnvOutput(
         step_type=timestep.step_type,
-        reward=timestep.reward * self._reward_scale,
+        reward=(timestep.reward if self._reward_scale == 1 else
+                timestep.reward * self._reward_scale),
         discount=timestep.discount,
         observation=timestep.observation,
         episode_return=self._return[rows],

@@ -15,7 +15,7 @@ AfterStepFn = Callable[[agent_lib.Agent, Any, config_lib.Config], None]
 
 
 def makes(kind: Type[agent_lib.Agent]) -> MakeAgentFn:
-  """Returns the `make_agent` of a class with no options of its own."""
+  """Returns a `make_agent` for a class of agents without further options."""
   return lambda config, distribution, precision, compiled: kind(
       distribution, config.agent, precision, compiled)
 

@@ -167,7 +167,7 @@ def _evaluate_levels(games: scores.Games, config: config_lib.Config,
 
   def keep(level, result):
     results[level] = result
-    if 'interrupted' in result and os.path.exists(output):
+    if 'interrupted' in result and files.exists(output):
       print(f'{output} is left as it was')
       return
     suite_results.write_json(

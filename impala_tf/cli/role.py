@@ -78,7 +78,7 @@ def _choose_gpus(args: argparse.Namespace) -> None:
   hosts = [address.rpartition(':')[0] for address in
            (args.learners or args.address).split(',')]
   own = hosts[min(args.task, len(hosts) - 1)]
-  # Ray, which has other addresses, has given each learner GPUs of its own.
+  # On Ray, where addresses are not localhost, Ray has assigned the GPUs.
   if not args.supervised or own == 'localhost':
     gpus.take(hosts[:args.task].count(own), hosts.count(own))
 

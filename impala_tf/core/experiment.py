@@ -1,7 +1,6 @@
 """The wiring, which makes parts from the config."""
 
 import functools
-import sys
 from typing import Tuple
 
 import numpy as np
@@ -19,7 +18,6 @@ from impala_tf.optimizers import hyperparameters as hyperparameters_lib
 from impala_tf.optimizers import rmsprop
 from impala_tf.replay import kinds as kinds_lib
 from impala_tf.replay import priorities
-from impala_tf.runtime import child
 from impala_tf.runtime import precision as precision_lib
 from impala_tf.runtime import sizing
 
@@ -45,15 +43,12 @@ def make_probe_environment(config: config_lib.Config
 
   Actors wait for the learner that does so: there may be one licence for all.
 
-  Prints what the user should know of it. Raises ConfigError if one agent could
-  not play all levels.
+  Raises ConfigError if one agent could not play all levels.
   """
   multi_level.check_levels(
       config, multi_level.make_level(config, training=True))
   environment = make_environment(config, 1, seed=0, training=True)
   environment.close()
-  for remark in environment.remarks:
-    print(f'{child.REMARK}{remark}', file=sys.stderr, flush=True)
   return environment
 
 

@@ -1,7 +1,7 @@
 """Numbers of the copies of an environment, which their constructors can read.
 
 While number i of a run is constructed, the environment variable
-IMPALA_TF_ENV_INDEX is i: for ports, licences and directories of its own.
+IMPALA_TF_ENV_INDEX is i, from which it can derive ports and directories.
 """
 
 import contextlib

@@ -33,7 +33,7 @@ def _check(name: str) -> None:
 
 
 class _AsGymnasium:
-  """A `dm_env.Environment` with what `gym.GymEnvironment` needs of its own.
+  """A `dm_env.Environment` with the methods that `gym.GymEnvironment` calls.
 
   A LAST step with a discount of 0 terminates, any other truncates; discounts of
   other steps are not read.

@@ -101,7 +101,7 @@ class BatchedEnvironment(abc.ABC):
   The interface is that of dm_env with a leading [E]. Seeds are 0 or more.
 
   An environment resets itself: within the step that terminates its episode, and
-  one step later after a time limit, whose last observation is a row of its own.
+  one step later after a time limit, whose last observation is a separate row.
   The table in `types.py` says what step type and discount mean together. A
   row's reward and discount belong to the action before it, its observation to
   the action after it; an action at a LAST row is not played.

@@ -294,7 +294,7 @@ def _maker(level: str, env_id: str, kwargs: Mapping[str, Any],
       render_mode = _render_mode(gymnasium, env_id)
 
   def make_copy(i, seed):
-    # Each has arguments of its own: some constructors change theirs.
+    # A copy for each, since some constructors change their arguments.
     own = copy.deepcopy(dict(kwargs))
     with _told(level, kwargs), copies.constructing(numbers[i]):
       if make is not None:
@@ -354,7 +354,7 @@ def _render_mode(gymnasium: Any, env_id: str) -> Mapping[str, str]:
                  or parameter.kind is parameter.VAR_KEYWORD
                  for parameter in takes)
   is_listed = not isinstance(metadata, dict) or (
-      'rgb_array' in metadata.get('render_modes', ()))
+      'rgb_array' in (metadata.get('render_modes') or ()))
   return {'render_mode': 'rgb_array'} if is_taken and is_listed else {}
 
 

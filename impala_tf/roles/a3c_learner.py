@@ -12,6 +12,7 @@ from impala_tf.comms import newest_sender
 from impala_tf.core import experiment
 from impala_tf.core import loop
 from impala_tf.core import weights
+from impala_tf.roles import beginning
 from impala_tf.roles import learner_state
 from impala_tf.runs import skipped_updates
 from impala_tf.runs import training_log
@@ -86,6 +87,7 @@ def make(config: config_lib.Config, run_dir: str) -> Parts:
   CheckpointError if all checkpoints are damaged.
   """
   environment = experiment.make_probe_environment(config)
+  beginning.show_remarks(environment.remarks)
   state = learner_state.make_of_workers(config, environment)
   checkpointer = learner_state.restore(
       config, run_dir, run_dir, environment, state)

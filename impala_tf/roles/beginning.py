@@ -105,6 +105,12 @@ def warm_start(run_dir: str, source: Optional[str], resuming: bool) -> None:
     print(f'  {line}', flush=True)
 
 
+def show_remarks(remarks: Sequence[str]) -> None:
+  """Prints what the user should know of the levels; see `environment`."""
+  for remark in remarks:
+    print(f'{child.REMARK}{remark}', file=sys.stderr, flush=True)
+
+
 def show_logs(run_dir: str) -> None:
   """Prints where the logs are, if they are not in the run directory."""
   if files.is_url(run_dir):

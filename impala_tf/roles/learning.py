@@ -13,6 +13,7 @@ from impala_tf.core import queue as queue_lib
 from impala_tf.replay import kinds
 from impala_tf.replay import priorities
 from impala_tf.roles import batched_a2c
+from impala_tf.roles import beginning
 from impala_tf.roles import learner_parts
 from impala_tf.runs import level_metrics
 from impala_tf.runs import profiling
@@ -69,6 +70,7 @@ def learn(parts: learner_parts.LearnerParts,
   another learner is lost, then without one; UserError as `SkippedUpdates` does.
   """
   config, learner = parts.config, parts.state.learner
+  beginning.show_remarks(parts.environment.remarks)
   skipped = skipped_updates.SkippedUpdates(
       parts.log_dir, config.optimizer.max_skipped_updates)
   log = training_log.TrainingLog(

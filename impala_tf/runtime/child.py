@@ -62,8 +62,8 @@ def refuse_breakpoints() -> None:
 
   def refuse(*unused_args, **unused_kwargs):
     raise config_lib.UserError(
-        'breakpoint() has no terminal in a process of its own; train with '
-        'ExperimentConfig.in_process = True (docs/debugging.md)')
+        'breakpoint() needs a terminal, which a child process lacks; train '
+        'with ExperimentConfig.in_process = True (docs/debugging.md)')
 
   sys.breakpointhook = refuse
 

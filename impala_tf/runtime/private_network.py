@@ -60,8 +60,8 @@ def explained(message: str) -> str:
   if not _is_private or not any(sign in message for sign in _UNREACHABLE):
     return message
   return (f'{message}; if that is a server outside of the run, --network=open '
-          "lets it be reached: this run has a network of its own, without "
-          "this machine's and all others (docs/cluster.md)")
+          'lets it be reached: this run has a private network, which reaches '
+          'no server of this machine or of others (docs/cluster.md)')
 
 
 def restart_within(module: str, *arguments: str) -> None:

@@ -215,9 +215,11 @@ def main():
   parser = argparse.ArgumentParser(
       description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
   parser.add_argument('directory', type=pathlib.Path)
-  parser.add_argument('names', nargs='*', choices=[*PROGRAMS, []],
-                      help='programs; all by default')
+  parser.add_argument('names', nargs='*', help='programs; all by default')
   args = parser.parse_args()
+  unknown = set(args.names).difference(PROGRAMS)
+  if unknown:
+    parser.error(f'no program {unknown.pop()}; there are {", ".join(PROGRAMS)}')
   args.directory.mkdir(parents=True, exist_ok=True)
   recorded = _record()
   np.savez_compressed(args.directory / 'unrolls.npz', **recorded)

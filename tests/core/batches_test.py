@@ -529,7 +529,7 @@ def test_each_batch_is_of_one_version_and_of_the_next():
 
 
 class _Pace:
-  """A pace that makes the learner pause as long as it is told to."""
+  """A pace that makes the learner pause until it is released."""
   problem = 'the replay is away'
   is_pausing = True
 

@@ -68,19 +68,6 @@ def test_seed_determines_the_parameters(level, instruction_length):
   assert parameters(1) == parameters(1) != parameters(2)
 
 
-def test_learner_prints_what_the_user_should_know(capsys, monkeypatch):
-  make = experiment.make_environment
-
-  def remarking(*arguments, **options):
-    environment = make(*arguments, **options)
-    environment.remarks.append('it drifts')
-    return environment
-
-  monkeypatch.setattr(experiment, 'make_environment', remarking)
-  experiment.make_probe_environment(_config()).close()
-  assert capsys.readouterr().err == 'note: it drifts\n'
-
-
 def test_batch_that_devices_cannot_share_is_refused():
   config = dataclasses.replace(
       _config(), learner=config_lib.LearnerConfig(batch_size=5))

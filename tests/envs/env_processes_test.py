@@ -158,8 +158,8 @@ def test_slow_environment_holds_up_its_process_only(start_workers, tmp_path):
     ('refuse', config_lib.UserError,
      r'environment 1 \(ticking\): there is no such map'),
     ('breakpoint', config_lib.UserError,
-     r'environment 1 \(ticking\): breakpoint\(\) has no terminal in a process '
-     r'of its own; train with ExperimentConfig.in_process = True .*'),
+     r'environment 1 \(ticking\): breakpoint\(\) needs a terminal, which a '
+     r'child process lacks; train with ExperimentConfig.in_process = True .*'),
     ('exit', env_processes.WorkerError,
      r'environment 1 \(ticking\): its process ended with exit code 3')])
 def test_fault_is_told_in_a_line_that_names_the_environment(

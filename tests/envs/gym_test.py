@@ -103,7 +103,7 @@ class _Masked(_Counter):
 
 
 class _Reporting(_Counter):
-  """An environment that ends with each action and has an `info` of its own."""
+  """An environment that ends with each action and returns a given `info`."""
 
   def __init__(self, render_mode=None, infos=()):
     super().__init__(render_mode)
@@ -662,7 +662,7 @@ def _leaving(*unused, **unused_kwargs):
 
 
 def _asserting():
-  raise AssertionError  # As `assert`, for which pytest has words of its own.
+  raise AssertionError  # Not `assert`, whose message pytest would rewrite.
 
 
 @pytest.mark.parametrize('creator, words', [

@@ -1,4 +1,4 @@
-"""Simulators of the user's own: nothing of them is left, and who fails is told.
+"""A user's simulators: none stays after a run, and failures are reported.
 
 They are programs in sessions of their own, with a directory each, as engines of
 games are.

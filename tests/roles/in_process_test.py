@@ -107,6 +107,24 @@ def test_there_is_a_row_an_update(rows):
   assert rows[-1]['episodes'] > 0
 
 
+@pytest.mark.parametrize('algorithm, correction', [
+    ('impala', 'vtrace'), ('a3c', 'none')])
+def test_learner_prints_what_the_user_should_know_of_the_level(
+    tmp_path, capsys, monkeypatch, algorithm, correction):
+  make = experiment.make_environment
+
+  def remarking(*arguments, **options):
+    environment = make(*arguments, **options)
+    environment.remarks.append('it drifts')
+    return environment
+
+  monkeypatch.setattr(experiment, 'make_environment', remarking)
+  hosts.run_in_process(
+      _with(_config(algorithm=algorithm), 'impala', correction=correction),
+      tmp_path)
+  assert capsys.readouterr().err.count('note: it drifts\n') == 1
+
+
 def test_same_seed_gives_the_same_numbers(rows, tmp_path):
   assert _rows(_config(), tmp_path) == rows
 

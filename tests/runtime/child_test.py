@@ -60,7 +60,7 @@ def test_actors_that_start_together_all_yield(monkeypatch):
 
 
 @pytest.mark.parametrize('debug, words', [
-    ('breakpoint()', 'UserError: breakpoint() has no terminal'),
+    ('breakpoint()', 'UserError: breakpoint() needs a terminal'),
     ('pdb.set_trace()', 'bdb.BdbQuit'),
     ('input()', 'EOFError')])
 def test_child_that_waits_for_a_terminal_ends_and_still_sees_its_parent_end(
