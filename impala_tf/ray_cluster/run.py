@@ -77,7 +77,7 @@ class RayLearners(supervisor.Learners):
   def _is_final(self, exit_code: int) -> bool:
     # A signal came from outside, such as from a kernel without memory, and the
     # next node may have more.
-    return 0 < exit_code <= 128
+    return 0 <= exit_code <= 128 and exit_code != child.DONE
 
   def _commands(self) -> Sequence[Sequence[str]]:
     """Returns a command for each learner, or none until ports differ."""

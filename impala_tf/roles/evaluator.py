@@ -4,7 +4,6 @@ It follows the protocol of `evaluation.py`, beside training and without touching
 it.
 """
 
-import contextlib
 import dataclasses
 import functools
 import os
@@ -21,6 +20,7 @@ from impala_tf.roles import evaluation
 from impala_tf.runs import metrics
 from impala_tf.runs import video
 from impala_tf.runtime import sizing
+from impala_tf.runtime import stop_signals
 from impala_tf.runtime import tf_threads
 from impala_tf.runtime import waiting
 from impala_tf.suites import levels as levels_lib
@@ -90,7 +90,7 @@ class Evaluator:
     self._first_slot = max(
         sizing.fitted(actor.num_actors) * sizing.fitted(actor.num_envs),
         sizing.num_workers(config, 1))
-    with contextlib.closing(
+    with stop_signals.Closing(
         self._make_environment(levels[0], 1, seed)) as environment:
       self._agent = experiment.make_agent(config, environment)
     self._fetcher = weights.Fetcher(
@@ -124,7 +124,7 @@ class Evaluator:
       environment_seed, policy_seed = experiment.make_seeds(
           self._seed, updates, i)
       name = _video_name(self._fetcher.frames)
-      with contextlib.closing(self._make_environment(
+      with stop_signals.Closing(self._make_environment(
           level, min(episodes, _MAX_ENVS), environment_seed)) as environment, (
               self._videos.filming(
                   environment, f'{name}_{level.replace("/", "_")}')) as on_step:

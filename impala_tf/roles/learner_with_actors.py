@@ -24,6 +24,7 @@ from impala_tf.runtime import interfaces
 from impala_tf.runtime import learner_group
 from impala_tf.runtime import precision
 from impala_tf.runtime import sizing
+from impala_tf.runtime import stop_signals
 from impala_tf.runtime import tf_threads
 
 
@@ -109,9 +110,7 @@ def run_actor(config: config_lib.Config, address: str, seed: int, task: int,
     cores.stay_on(core)
   tf_threads.set_threads(1)
   actor = start_actor(config, address, seed, task, control, sharing, run_table)
-  try:
+  with stop_signals.Closing(actor):
     while True:
       actor.run_unroll()
       control.on_unroll(actor.stopwatch.secs)
-  finally:
-    actor.close()

@@ -13,6 +13,7 @@ from impala_tf.runs import gin_config
 from impala_tf.runs import run_directory
 from impala_tf.runs import video as video_lib
 from impala_tf.runtime import plurals
+from impala_tf.runtime import stop_signals
 from impala_tf.runtime import user_modules
 from impala_tf.storage import files
 from impala_tf.storage import shipped
@@ -167,8 +168,8 @@ def play_in_turn(games: Games, config: config_lib.Config,
     slow.start()
     with contextlib.ExitStack() as stack:
       stack.callback(slow.cancel)
-      environment = make_environment(level, num_envs)
-      stack.callback(environment.close)
+      environment = stack.enter_context(
+          stop_signals.Closing(make_environment(level, num_envs)))
       slow.cancel()
       # Named before it is played and kept before it is closed: some simulators
       # can end the whole process in either.

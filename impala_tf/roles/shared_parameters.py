@@ -30,6 +30,7 @@ from impala_tf.runtime import cores
 from impala_tf.runtime import interfaces
 from impala_tf.runtime import learner_group
 from impala_tf.runtime import sizing
+from impala_tf.runtime import stop_signals
 from impala_tf.runtime import tf_threads
 
 _POLL_SECS = 0.05
@@ -93,7 +94,7 @@ def run_actor(config: config_lib.Config, address: str, seed: int, task: int,
       else a3c_workers.memory_link(config, store))
   workers = a3c_workers.make_workers(
       config, make_link, task, num_processes, seed)
-  try:
+  with stop_signals.Closing(workers):
     # The table's calls raise by themselves.
     while store is None or store.is_there():
       if (store is not None and
@@ -102,8 +103,6 @@ def run_actor(config: config_lib.Config, address: str, seed: int, task: int,
       else:
         workers.run_segment()
         control.on_unroll(workers.stopwatch.secs)
-  finally:
-    workers.close()
   raise ConnectionError('the learner has gone')
 
 

@@ -17,6 +17,9 @@ from impala_tf.runtime import stop_signals
 # A child with bad input ends with this exit code, and says why in a line that
 # begins so.
 BAD_INPUT = 2
+# A learner that is done ends with this one: a simulator in its process can end
+# that with 0.
+DONE = 100
 COMPLAINT = 'error: '
 # What a user should know begins so; training goes on.
 REMARK = 'note: '

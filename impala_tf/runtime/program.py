@@ -106,13 +106,15 @@ class Program:
     code = self.exit_code
     if code is not None and code < 0:
       return f'was killed by {signal.Signals(-code).name}'
+    if code == 0:
+      return 'ended with exit code 0, but without an answer'
     return f'ended with exit code {code}'
 
   def check(self) -> None:
-    """Raises UserError for bad input, RunFailed for any other failure."""
+    """Raises UserError for bad input, RunFailed unless it is done."""
     if self.exit_code == child.BAD_INPUT:
       raise config_lib.UserError(self.complaint())
-    if self.exit_code != 0:
+    if self.exit_code != child.DONE:
       raise RunFailed(
           f'the {self.name} {self.how_it_ended()}: {self.last_words()}')
 

@@ -71,6 +71,20 @@ class StopSignals:
         signal.raise_signal(signum)
 
 
+class Closing(contextlib.closing):
+  """A `contextlib.closing` that stop signals do not cut short.
+
+  A signal that comes meanwhile is handled afterwards, but the deadline of
+  `interrupting` counts from its arrival.
+  """
+
+  def __exit__(self, *exc_info):
+    with StopSignals() as signals:
+      super().__exit__(*exc_info)
+    if signals.first is not None:
+      signal.raise_signal(signals.first)
+
+
 @contextlib.contextmanager
 def interrupting() -> Iterator[None]:
   """Has stop signals raise KeyboardInterrupt, with the signal's number.

@@ -9,6 +9,7 @@ import signal
 import time
 from typing import Callable, List, Optional, Sequence
 
+from impala_tf.runtime import child
 from impala_tf.runtime import program as program_lib
 from impala_tf.runtime import restarts
 from impala_tf.runtime import stop_signals
@@ -50,7 +51,7 @@ class Learners:
 
   def _is_final(self, exit_code: int) -> bool:
     """Returns whether this exit code of the only learner ends the run."""
-    return exit_code != 0
+    return exit_code != child.DONE
 
   @property
   def are_running(self) -> bool:
@@ -63,7 +64,7 @@ class Learners:
     codes = [program.exit_code for program in self.programs]
     if len(codes) == 1 and codes[0] is not None and self._is_final(codes[0]):
       self.programs[0].check()
-    return all(code == 0 for code in codes)
+    return all(code == child.DONE for code in codes)
 
   def have_died(self) -> bool:
     """Returns whether a learner has died and all must be placed again.
@@ -73,7 +74,8 @@ class Learners:
     `restarts.JointRestarts.note_deaths`.
     """
     dead = [program for program in self.programs
-            if program.state is State.LOST or program.exit_code]
+            if program.state is State.LOST or
+            program.exit_code not in (None, child.DONE)]
     if not dead:
       return False
     now = time.monotonic()

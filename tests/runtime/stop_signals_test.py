@@ -127,6 +127,21 @@ def test_signals_while_endings_are_played_say_nothing():
       print('closed', flush=True)''', signal.SIGINT) == 128 + signal.SIGINT
 
 
+def test_first_signal_while_something_closes_is_handled_afterwards():
+  closed = []
+
+  class Environments:
+
+    def close(self):
+      signal.raise_signal(signal.SIGTERM)
+      closed.append(self)
+
+  with pytest.raises(KeyboardInterrupt) as raised:
+    with stop_signals.interrupting(), stop_signals.Closing(Environments()):
+      raise ConnectionError('the learner has gone')
+  assert len(closed) == 1 and raised.value.args == (signal.SIGTERM,)
+
+
 def test_error_that_a_library_makes_of_the_interrupt_is_an_interrupt():
   assert _interrupted('', '''
     try:

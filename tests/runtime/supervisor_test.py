@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from impala_tf.runtime import child
 from tests.fixtures import programs
 
 # Runs a supervisor as `impala_tf.cli.train` does; failures get exit codes that
@@ -54,7 +55,7 @@ _SAVE_ON_SIGTERM = """
 name = '_'.join([role, *numbers])
 def save(*unused):
   (home / f'{name}.saved').touch()
-  sys.exit(0)
+  sys.exit(child.DONE)
 signal.signal(signal.SIGTERM, save)
 (home / f'{name}.ready').touch()
 time.sleep(1000)
@@ -140,7 +141,7 @@ def test_learner_that_ends_well_ends_all_and_each_has_its_log(supervise):
   run = supervise(_WAIT_FOR_END, _STAY, num_actors=2)
   for role in ('learner', 'actor_0', 'actor_1'):
     run.wait_for_start(role)
-  run.end_learner(0)
+  run.end_learner(child.DONE)
   assert run.wait_for_end() == (0, '')
   assert run.log('learner') == 'hello from learner\n'
   assert run.log('actor_1') == 'hello from actor 1 0\n'
@@ -167,7 +168,7 @@ def test_actors_close_their_environments_when_the_learner_has_ended(
     supervise, tmp_path):
   run = supervise(_WAIT_FOR_END, _CLOSE_ON_SIGTERM)
   run.wait_for_file('actor.ready')
-  run.end_learner(0)
+  run.end_learner(child.DONE)
   assert run.wait_for_end() == (0, '')  # No simulator either.
   assert (tmp_path / 'closed').exists()
 
@@ -185,15 +186,17 @@ def test_simulators_of_killed_actors_end_with_them(supervise):
   assert run.wait_for_end()[0] == 11
 
 
-@pytest.mark.parametrize('is_killed, words', [
-    (False, 'ended with exit code 7'), (True, 'was killed by SIGKILL')])
-def test_dead_learner_ends_all_with_its_last_words(supervise, is_killed, words):
+@pytest.mark.parametrize('exit_code, words', [
+    (7, 'ended with exit code 7'), (None, 'was killed by SIGKILL'),
+    # By the code of a user's environment.
+    (0, 'ended with exit code 0, but without an answer')])
+def test_dead_learner_ends_all_with_its_last_words(supervise, exit_code, words):
   run = supervise(_WAIT_FOR_END, _STAY)
   run.wait_for_start('actor_0')
-  if is_killed:
+  if exit_code is None:
     programs.kill(run.wait_for_start('learner'))
   else:
-    run.end_learner(7)
+    run.end_learner(exit_code)
   code, output = run.wait_for_end()
   assert code == 11
   assert f'the learner {words}' in output
@@ -240,7 +243,7 @@ def test_evaluator_is_started_again_but_training_goes_on_without_it(
     # Long enough to start it again.
     programs.kill(run.wait_for_start('actor_0'))
     run.wait_for_start('actor_0', number=2)
-    run.end_learner(0)
+    run.end_learner(child.DONE)
     assert run.wait_for_end() == (0, '')
   assert run.log('evaluator').count('hello from evaluator') == 2
 
@@ -311,12 +314,12 @@ def test_children_of_a_killed_supervisor_stop_by_themselves(supervise):
 
 def test_learners_that_end_well_end_all_once_the_last_has(supervise, tmp_path):
   run = supervise(
-      'if numbers: sys.exit(0)' + _WAIT_FOR_END, _STAY, num_learners=3)
+      'if numbers: sys.exit(child.DONE)' + _WAIT_FOR_END, _STAY, num_learners=3)
   run.wait_for_start('learner_2')
   actor = run.wait_for_start('actor_0')
   time.sleep(1)  # Longer than between looks at them.
   assert programs.is_alive(actor)
-  run.end_learner(0)
+  run.end_learner(child.DONE)
   assert run.wait_for_end() == (0, '')
   assert run.log('learner') == 'hello from learner\n'
   assert run.log('learner_1') == 'hello from learner 1\n'
@@ -333,7 +336,7 @@ def test_all_start_again_where_one_of_several_learners_dies(
     after = [run.wait_for_start(role, number=2) for role in roles]
     assert not any(map(programs.is_alive, before))
     assert all(map(programs.is_alive, after))
-    run.end_learner(0)
+    run.end_learner(child.DONE)
     assert run.wait_for_end() == (0, '')
   said = (tmp_path / 'errors').read_text()
   assert ('learner_1 was killed by SIGKILL; all processes start again, from '

@@ -140,7 +140,7 @@ def run_learner(args: argparse.Namespace) -> int:
   if args.supervised:  # The supervisor kills what is left.
     config = gin_config.load(gin_config.config_path(args.run_dir))
     signum = _learn(args, config, args.run_dir)
-    return 128 + signum if signum else 0
+    return 128 + signum if signum else child_lib.DONE
   config = _learner_config(args)
   addresses = role_flags.learner_addresses(args, config.learner.num_learners)
   open_ports = {'Reverb': role_flags.free_port(args.address)}
