@@ -5,6 +5,7 @@ it places a `host.Host`, an actor in Ray's sense, which starts the program as
 its child and reports on it. Nothing here waits for a node's answer.
 """
 
+import logging
 import os
 import pathlib
 import time
@@ -35,6 +36,8 @@ _BATCH_POLL_SECS = 0.5
 _MOST_OF_CAUSE = 200  # Characters; Ray's explanations are pages.
 # Prefixes of variables that programs get from this process, beside Ray's.
 _HANDED_ON = ('IMPALA_TF_', 'MUJOCO_', 'PYTHONSAFEPATH', 'TF_')
+
+_log = logging.getLogger('cluster')
 
 cloudpickle.register_pickle_by_value(ray_host)
 
@@ -107,6 +110,7 @@ class RayProgram(program_lib.Program):
 
   def start(self, command: Sequence[str]) -> None:
     assert self.state is State.PLACED
+    _log.info('%s started on %s', self.name, self.place_name)
     self._append(f'started on {self.place_name}\n'.encode())
     self._log_start = self.log_path.stat().st_size
     self._answer = self._host.start.remote(

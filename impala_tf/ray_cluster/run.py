@@ -6,7 +6,6 @@ must know each other's addresses. The wait for room for learners has a limit.
 """
 
 import collections
-import functools
 import logging
 import pathlib
 import time
@@ -90,8 +89,7 @@ class RayLearners(supervisor.Learners):
       return []  # Two looked at the same time on one node.
     self.addresses = addresses
     for program, address in zip(self.programs, addresses):
-      _log.info('%s started on %s, at %s', program.name, program.place_name,
-                address)
+      _log.info('%s is at %s', program.name, address)
     return [role_commands.learner(address, task, joint, *self._flags)
             for task, address in enumerate(addresses)]
 
@@ -115,50 +113,38 @@ class ClusterRun(supervisor.Supervisor):
       wait_secs: longest wait for learners' room, and of roles for each other.
       sharing_flags: for learners and actors of an agent that shares a replay.
     """
-    self._run_dir = run_dir
-    self._wait_flag = f'--wait_secs={wait_secs:g}'
-    self._sharing_flags = sharing_flags
-    self._num_updates = run_directory.newest_checkpoint(run_dir) or 0
+    learners = RayLearners(config, run_dir, log_dir, port, needs.learner,
+                           wait_secs, sharing_flags)
+    wait_flag = f'--wait_secs={wait_secs:g}'
+    self._actors: List[ray_program.RayProgram] = []
+    num_updates = run_directory.newest_checkpoint(run_dir) or 0
 
-    def make_peer(program, make_command, is_needed=True, first_words=''):
+    def make_program(name):
+      if name == supervisor.EVALUATOR:
+        return ray_program.RayProgram(name, log_dir, needs.evaluator,
+                                      needed=needed_paths(run_dir))
+      # Without a run directory, which actors' nodes need not see.
+      self._actors.append(ray_program.RayProgram(
+          name, log_dir, needs.actor, needed=user_modules.paths()))
+      return self._actors[-1]
 
-      def command(attempt):
-        _log.info('%s started on %s', program.name, program.place_name)
-        return make_command(attempt)
+    def actor(task, attempt):
+      addresses = learners.addresses
+      return role_commands.actor(
+          addresses[task % len(addresses)], task, attempt, wait_flag,
+          *sharing_flags, num_updates=num_updates)
 
-      return supervisor.Peer(program, command, restarts.Restarts(
-          program, config.actor.max_restarts,
-          config.actor.restart_window_secs, is_needed, first_words))
+    def evaluator(attempt):
+      return role_commands.command(
+          'evaluator', learners.addresses[0], f'--seed={attempt}', wait_flag,
+          f'--run_dir={run_dir}')
 
-    # Without a run directory, which actors' nodes need not see.
-    self._actors = [
-        ray_program.RayProgram(f'actor_{task}', log_dir, needs.actor,
-                               needed=user_modules.paths())
-        for task in range(sizing.fitted(config.actor.num_actors))]
-    peers = [make_peer(program, functools.partial(self._actor_command, task),
-                       first_words=child.FIRST)
-             for task, program in enumerate(self._actors)]
-    if needs.evaluator is not None:
-      peers.append(make_peer(
-          ray_program.RayProgram('evaluator', log_dir, needs.evaluator,
-                                 needed=needed_paths(run_dir)),
-          self._evaluator_command, is_needed=False))
-    super().__init__(
-        RayLearners(config, run_dir, log_dir, port, needs.learner, wait_secs,
-                    sharing_flags),
-        peers, _POLL_SECS)
+    peers = supervisor.make_peers(
+        make_program, actor, sizing.fitted(config.actor.num_actors),
+        evaluator if needs.evaluator is not None else None,
+        config.actor.max_restarts, config.actor.restart_window_secs)
+    super().__init__(learners, peers, _POLL_SECS)
     self._next_status = time.monotonic() + _STATUS_SECS
-
-  def _actor_command(self, task: int, attempt: int) -> List[str]:
-    addresses = self._learners.addresses
-    return role_commands.actor(
-        addresses[task % len(addresses)], task, attempt, self._wait_flag,
-        *self._sharing_flags, num_updates=self._num_updates)
-
-  def _evaluator_command(self, attempt: int) -> Sequence[str]:
-    return role_commands.command(
-        'evaluator', self._learners.addresses[0], f'--seed={attempt}',
-        self._wait_flag, f'--run_dir={self._run_dir}')
 
   def _tend(self) -> None:
     super()._tend()

@@ -29,8 +29,8 @@ class Ended(NamedTuple):
   error: str  # Cause in one line; empty if the exit code is 0.
 
 
-def _ended(program: program_lib.Program, was_stopped: bool) -> Ended:
-  """Describes a program's end; `was_stopped`: all were asked to stop."""
+def _ended(program: program_lib.Program, were_all_stopped: bool) -> Ended:
+  """Describes the end of a program."""
   code = program.exit_code
   if code is None:
     return Ended(
@@ -39,7 +39,7 @@ def _ended(program: program_lib.Program, was_stopped: bool) -> Ended:
     return Ended(code, False, '')
   # A program with a handler reports the signal by its exit code.
   asked = any(code in (-s, 128 + s) for s in stop_signals.STOP_SIGNALS)
-  return Ended(code, asked or was_stopped,
+  return Ended(code, asked or were_all_stopped,
                f'{program.how_it_ended()}: {program.complaint()}')
 
 
@@ -95,7 +95,7 @@ class _Server:
     self.program = peer.program
     self._peer = peer
     self._names = names
-    self._stopped: Optional[float] = None  # When it was asked to stop.
+    self._deadline = math.inf  # Until it is asked to stop.
 
   def tend(self, jobs: Mapping[str, _Job]) -> bool:
     """Keeps it alive while a program of its group is among `jobs`.
@@ -104,22 +104,21 @@ class _Server:
     good.
     """
     self.program.collect()
-    if self._stopped is None and any(name in jobs for name in self._names):
+    if any(name in jobs for name in self._names):
       self._peer.tend()
       return True
-    return not self.stop()
-
-  def stop(self) -> bool:
-    """Asks it to stop, and kills it if late; returns whether it has ended."""
-    if self._stopped is None:
-      self._stopped = time.monotonic()
-      self.program.send(signal.SIGTERM)
-    self.program.collect()
+    self.stop()
     if (self.program.state is State.RUNNING
-        and time.monotonic() - self._stopped < _STOP_SECS):
-      return False
+        and time.monotonic() < self._deadline):
+      return True
     self.program.withdraw()
-    return True
+    return False
+
+  def stop(self) -> None:
+    """Asks it to stop."""
+    if math.isinf(self._deadline):
+      self._deadline = time.monotonic() + _STOP_SECS
+      self.program.send(signal.SIGTERM)
 
 
 class Batch:
@@ -129,7 +128,7 @@ class Batch:
                make_program: Callable[[str], program_lib.Program],
                poll_secs: float,
                on_poll: Callable[[bool], None] = lambda is_any_running: None):
-    """Prepares the batch; `on_poll` hears after each look whether any runs."""
+    """Prepares the batch; `on_poll` gets after each poll whether any runs."""
     self._num_jobs = num_jobs
     self._make_program = make_program
     self._poll_secs = poll_secs
@@ -141,12 +140,11 @@ class Batch:
   def run(self, commands: Mapping[str, Sequence[str]], on_end: OnEnd,
           turns: Turns = IN_ORDER, groups: Sequence[Group] = ()
           ) -> Optional[int]:
-    """Runs all programs; after a signal it starts no more, and stops the rest.
+    """Runs all programs, or stops them after a signal, which it returns.
 
     A program that is lost with its machine starts again elsewhere. `commands`,
-    which follow `python -m`, are by name, which may have slashes; `on_end` is
-    called once a program will not restart. Groups have no more programs than
-    there are places, and no turns. Returns the signal that ended it, if any.
+    by name, follow `python -m`; `on_end` is called once a program will not
+    restart. Groups have no more programs than there are places, and no turns.
     Raises RunFailed or UserError if a group's server has died for good.
     """
     self._waiting = list(commands)
@@ -242,10 +240,11 @@ class Batch:
   def _stop(self, on_end: OnEnd, signals: stop_signals.StopSignals) -> None:
     """Asks running programs to stop, so that they write checkpoints."""
     for name, job in list(self._jobs.items()):
-      if job.program.state is not State.RUNNING:
+      if job.program.state is State.RUNNING:
+        # Not SIGINT, which programs that a shell starts with & ignore.
+        job.program.send(signal.SIGTERM)
+      else:
         self._jobs.pop(name).program.withdraw()
-      # SIGTERM, because programs that a shell starts with & ignore SIGINT.
-      job.program.send(signal.SIGTERM)
     deadline = time.monotonic() + _STOP_SECS
     program_lib.wait_for_end(
         [job.program for job in self._jobs.values()], deadline, signals)

@@ -14,17 +14,14 @@ from typing import Callable, List
 from impala_tf import config as config_lib
 from impala_tf.runtime import stop_signals
 
-# A child with bad input ends with this exit code, and says why in a line that
-# begins so.
+# Exit code of a child with bad input, which COMPLAINT explains.
 BAD_INPUT = 2
-# A learner that is done ends with this one: a simulator in its process can end
-# that with 0.
+# Exit code of a learner that is done: with 0 a simulator can end its process.
 DONE = 100
+# Beginnings of lines for the user: of errors, and of remarks.
 COMPLAINT = 'error: '
-# What a user should know begins so; training goes on.
 REMARK = 'note: '
-# Of the line by which an actor reports that it plays.
-FIRST = 'its first'
+FIRST = 'its first'  # Part of the line by which an actor reports that it plays.
 
 _ACTOR_NICENESS = 10  # Of 19; about a tenth of the share of niceness 0.
 # For the last update and a checkpoint, which a slow store may get.
@@ -36,11 +33,10 @@ def stop_with_parent(stop: Callable[[], None],
                      limit_secs: float = _STOP_LIMIT_SECS) -> None:
   """Calls `stop` from a thread when the supervisor is gone.
 
-  The supervisor holds the other end of the child's standard input and never
-  writes to it, so the input ends when the supervisor does. A process that has
-  not ended after `limit_secs`, as in a call of C++ that waits for ever, ends
-  with exit code 1. From now on the child has no standard input: a debugger
-  would wait for it for ever.
+  The supervisor never writes to the child's standard input, which thus ends
+  with the supervisor. A process that is still there `limit_secs` after `stop`,
+  as in a call of C++ that waits for ever, ends with exit code 1. From now on
+  the child has no standard input: a debugger would wait for it for ever.
   """
   supervisor = os.dup(sys.stdin.fileno())
   nothing = os.open(os.devnull, os.O_RDONLY)
@@ -76,6 +72,7 @@ def note_signals(signals: List[int], is_supervised: bool) -> None:
 
   A supervised program leaves Ctrl-C to its supervisor.
   """
+
   def note(signum, unused_frame):
     signals.append(signum)
 
@@ -88,9 +85,8 @@ def note_signals(signals: List[int], is_supervised: bool) -> None:
 def yield_to_others() -> None:
   """Lowers the priority of this process below that of its siblings.
 
-  For actors: if all cores are busy, the learner gets what it needs and the
-  actors share the rest. With a fair share the learner would be too slow, and
-  the actors would wait for it.
+  With a fair share of busy cores a learner would be too slow, and its actors
+  would wait for it.
   """
   os.nice(_ACTOR_NICENESS)
   for _ in range(_MAX_TRIES):

@@ -4,10 +4,9 @@ The scheduler moves processes from core to core; an actor that stays on one
 keeps its data in that core's caches. All other processes move freely.
 
 Two runs must not use the same cores, so the process that starts a run's actors
-locks the kernel's directory of each core. A lock leaves nothing behind and ends
-with its holder, however it dies. Runs in other network namespaces see the locks
-too. Runs in a container with its own /sys do not: give containers separate
-cores, or set `ActorConfig.pinned = False`.
+locks the kernel's directory of each core. A lock ends with its holder, however
+it dies. Runs in a container with its own /sys do not see it: give containers
+separate cores, or set `ActorConfig.pinned = False`.
 """
 
 import contextlib
@@ -25,9 +24,9 @@ _DIRECTORIES = pathlib.Path('/sys/devices/system/cpu')
 def claim(config: config_lib.Config) -> Iterator[List[int]]:
   """Claims a core for each of `ActorConfig.num_actors` until the context ends.
 
-  Yields the core of each actor; none if actors should move freely: their number
-  is not that of this process's cores, they have environment processes, or
-  another run has claimed a core.
+  Yields the core of each actor. It yields none if their number is not that of
+  this process's cores, they have environment processes, or another run has
+  claimed a core: then actors move freely.
   """
   cores = sorted(os.sched_getaffinity(0))
   actor = config.actor

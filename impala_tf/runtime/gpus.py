@@ -1,8 +1,7 @@
 """GPUs: which process may see them, and whether TensorFlow can use them.
 
-Only learners see GPUs: any other process that imports TensorFlow would take
-memory of them. Standard library only, since CUDA reads its variable as
-TensorFlow is imported.
+Only learners see GPUs: any other process would take memory of them. Standard
+library only, since CUDA reads its variable as TensorFlow is imported.
 """
 
 from importlib import metadata
@@ -18,10 +17,8 @@ _QUERY = ('nvidia-smi', '--format=csv,noheader',
           '--query-gpu=name,driver_version,compute_cap')
 _QUERY_SECS = 20.
 
-# Of CUDA 12, which TensorFlow 2.15 is built with, on Linux.
-_MIN_DRIVER = '525.60.13'
-# Hopper is 9.0. TensorFlow 2.15 has no code for later ones.
-_CAPABILITIES = (5, 0), (9, 0)
+_MIN_DRIVER = '525.60.13'  # Of CUDA 12, which TensorFlow 2.15 is built with.
+_CAPABILITIES = (5, 0), (9, 0)  # For which TensorFlow 2.15 has code.
 
 
 class Gpu(NamedTuple):
@@ -37,10 +34,10 @@ def hide() -> None:
 
 
 def take(index: int, number: int) -> None:
-  """Leaves this process its GPU if several learners share the machine.
+  """Leaves this process, learner `index` of `number` on the machine, its GPU.
 
-  `index` is the learner's place among the `number` on the machine. Raises
-  ConfigError if there are GPUs, but fewer than learners.
+  A single learner keeps all. Raises ConfigError if there are GPUs, but fewer
+  than learners.
   """
   if number == 1:
     return
@@ -70,7 +67,7 @@ def found() -> List[Gpu]:
 
 
 def explain() -> Optional[str]:
-  """Says in a line what learns, if the machine has GPUs; else None."""
+  """Describes the learner's devices in a line; None without GPUs."""
   gpus = found()
   if not gpus:
     return None
@@ -95,7 +92,7 @@ def _visible(number: int) -> List[str]:
 
 
 def _obstacle(gpus: Sequence[Gpu]) -> str:
-  """Says why TensorFlow cannot use the GPUs; '' if it can."""
+  """Explains why TensorFlow cannot use the GPUs; '' if it can."""
   try:
     metadata.version('tensorflow')
   except metadata.PackageNotFoundError:  # tensorflow-cpu may be there.

@@ -4,7 +4,6 @@ import dataclasses
 from typing import (
   Any,
   Callable,
-  Dict,
   Generic,
   NamedTuple,
   Optional,
@@ -39,7 +38,7 @@ class Learner(Protocol[_Learned]):
   num_frames: tf.Variable
   hyperparameters: hyperparameters_lib.Hyperparameters
 
-  def update(self, batch: _Learned) -> Dict[str, Any]:
+  def update(self, batch: _Learned) -> dict[str, Any]:
     """Learns from one batch; returns metrics, including 'gradient_norm'."""
 
 
@@ -54,10 +53,7 @@ class Reader(Protocol[_Read]):
   """A source of batches; see `batches.BatchReader`."""
 
   def poll(self, control: control_lib.LoopControl) -> Optional[_Read]:
-    """Returns the next batch, or None if none comes within a second or less.
-
-    Then `control` has heard why.
-    """
+    """Returns the next batch; None, once `control` knows why, without one."""
 
 
 @dataclasses.dataclass
@@ -67,10 +63,10 @@ class Update(Generic[Batch]):
   Attributes:
     updates: updates of the run so far.
     frames: environment frames learned from so far.
-    metrics: metrics of this update by name, such as 'loss/total'; none of the
-      loss if it was skipped.
-    batch: `types.Unroll` that it learned from, leading [T+1, B]; with A3C the
-      `parameter_server.Segments` that workers have learned from.
+    metrics: metrics by name, such as 'loss/total'; none of the loss if the
+      update was skipped.
+    batch: `types.Unroll` that it learned from, leading [T+1, B]; with A3C
+      `parameter_server.Segments`.
     lags: int64 [B], policy lag of each unroll in updates.
     wait_secs: seconds that the loop waited for the batch.
     episode_return: mean return of the last 100 full episodes; None before so
@@ -78,7 +74,7 @@ class Update(Generic[Batch]):
   """
   updates: int
   frames: int
-  metrics: Dict[str, Any]
+  metrics: dict[str, Any]
   batch: Batch
   lags: np.ndarray
   wait_secs: float
@@ -104,7 +100,7 @@ class Reports(NamedTuple):
     callbacks: the user's own, called after each update.
     profile: whether to record a few updates for TensorBoard.
   """
-  on_row: Callable[[Dict[str, Any]], None] = lambda row: None
+  on_row: Callable[[dict[str, Any]], None] = lambda row: None
   callbacks: Sequence[Callback] = ()
   profile: bool = False
 

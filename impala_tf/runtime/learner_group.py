@@ -9,9 +9,8 @@ An update waits for all learners, so all must agree on it: a learner that
 stopped alone would leave the others waiting. So they take turns. In each turn
 every learner reports whether it has a batch and whether it was asked to stop.
 They update if all have a batch, and stop together if one was asked to. Turns
-are short because signals are not handled within one. A turn costs a message of
-16 bytes for each update, and five a second while actors are slow; logs gather
-their numbers by another.
+are short because signals are not handled within one; each costs a message of
+16 bytes. Logs gather their numbers by another.
 
 Once a learner is lost nothing is saved, and all processes start again from the
 last checkpoint. Actors too: their unrolls would be newer than the parameters.
@@ -52,11 +51,8 @@ _LOSSES = (tf.errors.UnavailableError, tf.errors.AbortedError,
 
 class Place(NamedTuple):
   """The place of this process among several learners."""
-  # Number of this learner; 0 is the chief, which writes the files that a run
-  # has only once.
-  task: int
-  # 'host:port' of each learner for the others; actors use other addresses.
-  addresses: Sequence[str]
+  task: int  # Number of this learner; 0 is the chief, see `Learners`.
+  addresses: Sequence[str]  # 'host:port' of each learner for the others.
 
 
 class Learners:
@@ -70,40 +66,73 @@ class Learners:
 
   @property
   def is_chief(self) -> bool:
-    """Whether this learner writes the checkpoints."""
+    """Whether this learner writes the files that a run has only once."""
     return self.task == 0
+
+  def gather(self, numbers: Sequence[float]) -> np.ndarray:
+    """Gathers [K] numbers of each of N learners as float64 [N, K].
+
+    All learners must make the same calls in the same order. Raises PeerLost if
+    another learner has gone.
+    """
+    return np.array([numbers], np.float64)
 
   def noticing_loss(self) -> contextlib.AbstractContextManager:
     """Makes a context that raises PeerLost if another learner has gone."""
     return contextlib.nullcontext()
 
+  def wrap_learner(self, learner: interfaces.Learner) -> interfaces.Learner:
+    """Wraps a `learner.Learner` so that it notices the loss of others."""
+    return learner
+
   def own_directory(self, run_dir: str) -> str:
     """Returns the directory of this learner's log and other files."""
-    return run_dir
+    if self.is_chief:
+      return run_dir
+    path = os.path.join(run_dir, f'learner_{self.task}')
+    files.make_directory(path)
+    return path
 
   def require_same(self, config: config_lib.Config, num_threads: int,
                    precision: str) -> None:
     """Raises UserError if another learner would compute other numbers."""
+    self._require_equal(
+        'another config', int(fingerprint_lib.of_config(config), 16),
+        'start all with the same')
+    # Threads that share a sum change the order in which it is rounded.
+    self._require_equal('another number of threads', num_threads,
+                        'set LearnerConfig.num_threads')
+    self._require_equal('another precision', zlib.crc32(precision.encode()),
+                        "set LearnerConfig.precision, not to 'auto'")
 
   def require_same_parameters(self, parameters: np.ndarray,
                               version: int) -> None:
-    """Raises UserError if another learner has restored other parameters.
+    """Raises UserError if another learner has restored other parameters."""
+    self._require_equal(
+        'other parameters', zlib.crc32(parameters.tobytes(), version),
+        'all must see the same run directory')
 
-    A learner that sees another directory, and so restores nothing, would
-    otherwise train on silently.
-    """
+  def _require_equal(self, what: str, value: int, remedy: str) -> None:
+    values = self.gather([value])[:, 0]
+    others = np.flatnonzero(values != values[0])
+    if others.size:
+      raise config_lib.UserError(
+          f'learner {others[0]} has {what} than learner 0; {remedy}')
 
   def concatenate(self, arrays: Sequence[np.ndarray]) -> List[np.ndarray]:
     """Concatenates each array with the other learners', along the last axis."""
-    return list(arrays)
+    flat = [array.astype(np.float64).ravel() for array in arrays]
+    rows = self.gather(np.concatenate(flat))
+    ends = np.cumsum([array.size for array in arrays])
+    groups = np.split(rows, ends[:-1], axis=1)  # [N, size] for each array.
+    return [
+        np.concatenate([row.reshape(array.shape) for row in group], axis=-1)
+        .astype(array.dtype) for array, group in zip(arrays, groups)]
 
   def agree(self, has_batch: bool, must_stop: bool) -> Tuple[bool, bool]:
     """Returns whether all learners have a batch, and whether one must stop."""
-    return has_batch, must_stop
-
-  def wrap_learner(self, learner: interfaces.Learner) -> interfaces.Learner:
-    """Wraps a `learner.Learner` so that it notices the loss of others."""
-    return learner
+    num_ready, num_stopping = self.gather([has_batch, must_stop]).sum(axis=0)
+    return num_ready == self.number, num_stopping > 0
 
 
 def alone() -> Learners:
@@ -121,7 +150,7 @@ def alone() -> Learners:
 
 
 def _grow_memory() -> None:
-  """Has TensorFlow take a GPU's memory as it needs it, and not all at once."""
+  """Makes TensorFlow take a GPU's memory as it needs it."""
   with contextlib.suppress(RuntimeError):  # The user's code came before.
     for gpu in tf.config.list_physical_devices('GPU'):
       tf.config.experimental.set_memory_growth(gpu, True)
@@ -133,10 +162,7 @@ def join(place: Place, poll: waiting.PollFn) -> Learners:
   Must be called before TensorFlow has computed anything in this process.
   TensorFlow handles SIGTERM during the call: set handlers afterwards. `poll` is
   called repeatedly with the cause while learners are missing, and may raise.
-
-  Raises:
-    ConfigError: on a TPU.
-    PeerLost: if the learners could not be connected.
+  Raises ConfigError on a TPU, PeerLost if the connection fails.
   """
   if tf.config.list_physical_devices('TPU'):
     raise config_lib.ConfigError(
@@ -190,11 +216,10 @@ def _ending_after(secs: float) -> Iterator[None]:
 
 
 def _listens(address: str) -> bool:
-  try:
+  with contextlib.suppress(OSError):
     waiting.connect(address, _PROBE_SECS)
     return True
-  except OSError:
-    return False
+  return False
 
 
 def _names(place: Place, tasks: Sequence[int]) -> str:
@@ -229,13 +254,6 @@ class _Together(Learners):
     return self.strategy.experimental_local_results(rows)[0]
 
   def gather(self, numbers: Sequence[float]) -> np.ndarray:
-    """Gathers [K] numbers of each of N learners as float64 [N, K].
-
-    All learners must make the same calls in the same order.
-
-    Raises:
-      PeerLost: if another learner has gone.
-    """
     with self.noticing_loss(), _ending_after(_TIMEOUT_SECS):
       rows = self._gather(tf.constant(numbers, tf.float64)).numpy()
     return rows[::self._num_local]  # Devices of one learner have equal rows.
@@ -263,50 +281,6 @@ class _Together(Learners):
       if time.monotonic() > until:
         return f'{_names(self._place, others)}, where something still listens'
       time.sleep(_POLL_SECS)
-
-  def own_directory(self, run_dir: str) -> str:
-    if self.is_chief:
-      return run_dir
-    path = os.path.join(run_dir, f'learner_{self.task}')
-    files.make_directory(path)
-    return path
-
-  def require_same(self, config: config_lib.Config, num_threads: int,
-                   precision: str) -> None:
-    self._require_equal(
-        'another config', int(fingerprint_lib.of_config(config), 16),
-        'start all with the same')
-    # Threads that share a sum change the order in which it is rounded.
-    self._require_equal('another number of threads', num_threads,
-                        'set LearnerConfig.num_threads')
-    self._require_equal('another precision', zlib.crc32(precision.encode()),
-                        "set LearnerConfig.precision, not to 'auto'")
-
-  def require_same_parameters(self, parameters: np.ndarray,
-                              version: int) -> None:
-    self._require_equal(
-        'other parameters', zlib.crc32(parameters.tobytes(), version),
-        'all must see the same run directory')
-
-  def _require_equal(self, what: str, value: int, remedy: str) -> None:
-    values = self.gather([value])[:, 0]
-    others = np.flatnonzero(values != values[0])
-    if others.size:
-      raise config_lib.UserError(
-          f'learner {others[0]} has {what} than learner 0; {remedy}')
-
-  def concatenate(self, arrays: Sequence[np.ndarray]) -> List[np.ndarray]:
-    flat = [array.astype(np.float64).ravel() for array in arrays]
-    rows = self.gather(np.concatenate(flat))
-    ends = np.cumsum([array.size for array in arrays])
-    groups = np.split(rows, ends[:-1], axis=1)  # [N, size] for each array.
-    return [
-        np.concatenate([row.reshape(array.shape) for row in group], axis=-1)
-        .astype(array.dtype) for array, group in zip(arrays, groups)]
-
-  def agree(self, has_batch: bool, must_stop: bool) -> Tuple[bool, bool]:
-    num_ready, num_stopping = self.gather([has_batch, must_stop]).sum(axis=0)
-    return num_ready == self.number, num_stopping > 0
 
   def wrap_learner(self, learner: interfaces.Learner) -> interfaces.Learner:
     return _Learner(learner, self)

@@ -1,8 +1,8 @@
 """Processes that a program leaves behind, such as simulators, and their end.
 
-A program that plays can die before it closes its environments, and what they
-have started may be in sessions of their own. All of that inherits environment
-variables, in one of which programs leave marks. Standard library only.
+A program can die before it closes its environments, and processes that they
+have started may be in other sessions. All inherit an environment variable with
+the marks of their ancestors. Standard library only.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ def make_mark() -> str:
 
 
 def added_to_own(mark: str) -> str:
-  """Returns a mark behind those that this process has itself."""
+  """Returns the variable's value for children with one more mark."""
   return f'{os.environ.get(VARIABLE, "")} {mark}'
 
 
@@ -55,14 +55,14 @@ def _has(pid: int, mark: str) -> bool:
 
 @contextlib.contextmanager
 def killed_at_end() -> Iterator[str]:
-  """Marks what this process starts, and kills what is left of it at the end.
+  """Marks processes that this one starts, and kills them at the end.
 
   Yields the mark.
   """
-  mark, others = make_mark(), os.environ.get(VARIABLE, '')
+  mark, before = make_mark(), os.environ.get(VARIABLE, '')
   os.environ[VARIABLE] = added_to_own(mark)
   try:
     yield mark
   finally:
     kill(mark)
-    os.environ[VARIABLE] = others
+    os.environ[VARIABLE] = before

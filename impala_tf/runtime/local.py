@@ -12,7 +12,6 @@ import sys
 from typing import Callable, Dict, Mapping, Optional, Sequence
 
 from impala_tf.runtime import batch
-from impala_tf.runtime import child
 from impala_tf.runtime import leftovers
 from impala_tf.runtime import program as program_lib
 from impala_tf.runtime import restarts
@@ -26,10 +25,9 @@ _MAX_SERVER_RESTARTS = 20
 _SERVER_WINDOW_SECS = 600.
 # glibc hands large blocks back to the kernel at once and takes the next with a
 # page fault for every 4 KiB: half of what sending parameters costs. These keep
-# blocks of up to 32 MiB. By default each of many threads has an arena of its
-# own, and a batch that one thread takes and another gives back leaves holes in
-# it: with two arenas a loop that reads batches grows half as much, and a run is
-# no slower. Other C libraries ignore all three.
+# blocks of up to 32 MiB. By default each thread has its own arena, in which
+# batches that another thread gives back leave holes. With two arenas a loop
+# that reads batches grows half as much. Other C libraries ignore all three.
 MALLOC = {'MALLOC_ARENA_MAX': '2',
           'MALLOC_MMAP_THRESHOLD_': str(32 * 2**20),
           'MALLOC_TRIM_THRESHOLD_': str(2**30)}
@@ -45,9 +43,8 @@ def child_environment() -> Dict[str, str]:
 class LocalProgram(program_lib.Program):
   """A program as a child process, which always has room and is never lost.
 
-  Its standard input is a pipe that this process never writes to. When this
-  process dies, in whatever way, the child reads the end of the pipe and can
-  stop (`child.stop_with_parent`). It has a separate session, so Ctrl-C does not
+  Its standard input is a pipe that ends with this process, so that it can stop
+  (`child.stop_with_parent`). It has a separate session, so Ctrl-C does not
   reach it. Whatever it has started is killed once it has ended.
   """
 
@@ -57,8 +54,7 @@ class LocalProgram(program_lib.Program):
                keep_open: Sequence[int] = ()):
     """Prepares the program, which inherits the file descriptors `keep_open`.
 
-    `launcher` is the command line before the module. Variables of this process
-    take precedence over `environment`.
+    Variables of this process take precedence over `environment`.
     """
     super().__init__(name, log_dir)
     self._launcher = launcher
@@ -126,27 +122,18 @@ def make_supervisor(
       of all programs if one of several learners dies.
     evaluator_command: makes a command from the evaluator's earlier starts. If
       it dies too often, training goes on without it.
-    learner_is_done: returns whether a learner outside the supervisor has ended;
-      None if `learner_commands` start all.
+    learner_is_done: returns whether a learner outside the supervisor has ended,
+      if there is one; `learner_commands` are ignored then.
   """
   make_program = functools.partial(
       LocalProgram, log_dir=pathlib.Path(log_dir), launcher=launcher)
-
-  def make_peer(name, command, is_needed, first_words=''):
-    program = make_program(name)
-    return supervisor.Peer(program, command, restarts.Restarts(
-        program, max_restarts, restart_window_secs, is_needed, first_words))
-
-  restart = restarts.JointRestarts(max_restarts, restart_window_secs)
   learners = supervisor.Learners(
-      0 if learner_is_done else len(learner_commands), make_program, restart,
+      0 if learner_is_done else len(learner_commands), make_program,
+      restarts.JointRestarts(max_restarts, restart_window_secs),
       learner_commands, learner_is_done)
-  peers = [
-      make_peer(f'actor_{task}', functools.partial(actor_command, task), True,
-                child.FIRST)
-      for task in range(num_actors)]
-  if evaluator_command is not None:
-    peers.append(make_peer('evaluator', evaluator_command, False))
+  peers = supervisor.make_peers(
+      make_program, actor_command, num_actors, evaluator_command, max_restarts,
+      restart_window_secs)
   return supervisor.Supervisor(learners, peers, _SUPERVISOR_POLL_SECS)
 
 

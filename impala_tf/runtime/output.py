@@ -1,7 +1,7 @@
 """Standard output and error: they may fail, and keep libraries' lines out.
 
-What is shown to a person may be lost, as when a pipe's reader, a terminal or
-the room on a disk has gone; the work goes on. Standard library only.
+Lines for a person may be lost, as when a pipe's reader, a terminal or the room
+on a disk has gone; the work goes on. Standard library only.
 """
 
 import contextlib
@@ -40,7 +40,7 @@ def _stream(descriptor: int, encoding: str, at_once: bool) -> io.TextIOWrapper:
 def _open_closed() -> None:
   """Opens standard files that are closed, as by `>&-`, to no file.
 
-  Otherwise the next file would get the number, and what libraries print.
+  Otherwise the next file would get the number, and the lines of libraries.
   """
   while (descriptor := os.open(os.devnull, os.O_RDWR)) <= _STDERR:
     os.set_inheritable(descriptor, True)
@@ -49,7 +49,7 @@ def _open_closed() -> None:
 
 @contextlib.contextmanager
 def never_failing() -> Iterator[None]:
-  """Drops what standard output and error cannot take.
+  """Drops lines that standard output and error cannot take.
 
   Characters that their encoding lacks are replaced. Streams that somebody has
   put in their place, as a notebook does, stay.
@@ -76,9 +76,9 @@ def never_failing() -> Iterator[None]:
 
 @contextlib.contextmanager
 def libraries_in(path: str) -> Iterator[None]:
-  """Appends to a file what libraries in C++ print on standard error.
+  """Appends to a file the lines of C++ libraries on standard error.
 
-  `sys.stderr` stays where it was. What crashes the process is in the file, too.
+  `sys.stderr` itself does not change.
   """
   pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)
   before = sys.stderr

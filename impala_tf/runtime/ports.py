@@ -7,8 +7,7 @@ from typing import List, Optional, Sequence, Tuple
 def bound(port: int) -> socket.socket:
   """Makes a socket with a port of all addresses; 0 takes a free port.
 
-  Kernels without IPv6 have IPv4's addresses only. Raises OSError if the port is
-  taken.
+  Raises OSError if the port is taken.
   """
   has_both = socket.has_dualstack_ipv6()
   made = socket.socket(socket.AF_INET6 if has_both else socket.AF_INET,
@@ -30,9 +29,7 @@ def choose(port: Optional[int] = None) -> int:
   """Returns `port` if nothing listens on it; for None, a free port.
 
   Reverb's servers need a checked port: two of them would silently share one.
-
-  Raises:
-    OSError: if the port is taken, or no port is free.
+  Raises OSError if the port is taken, or none is free.
   """
   try:
     with bound(port or 0) as probe:
@@ -56,8 +53,7 @@ def claim(port: Optional[int] = None) -> Tuple[int, socket.socket]:
   """Chooses a port like `choose`, and reserves it among callers of `claim`.
 
   Two processes that only check at the same time would both find it free.
-  Returns also a socket that holds the port until it is closed or the process
-  ends.
+  Returns also a socket, which holds the port until it is closed.
   """
   port = choose(port)
   claimed = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

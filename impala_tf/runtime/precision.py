@@ -11,8 +11,7 @@ from impala_tf import config as config_lib
 
 # Names of instructions for bfloat16 by the processor's flag, fastest first.
 _INSTRUCTIONS = {'amx_bf16': 'AMX', 'avx512_bf16': 'AVX-512 BF16'}
-# Torsos of images. An 'mlp' gains little and would see its observations in 8
-# bits; the gain of a user's torso is unknown.
+# Torsos of images. An 'mlp' gains little and would see observations in 8 bits.
 _THAT_GAIN = ('shallow', 'nature', 'deep')
 
 _CPU_INFO = '/proc/cpuinfo'
@@ -57,11 +56,10 @@ def of_learner(config: config_lib.Config, device: str = 'CPU') -> str:
 
 
 def of_actor(config: config_lib.Config) -> str:
-  """Chooses 'float32' or 'bfloat16' for an actor's torso.
+  """Chooses 'float32' or 'bfloat16' for an actor's torso and its variables.
 
-  With 'bfloat16' the actor's variables have that dtype too: weights are
-  converted when they are fetched, not in each call. If the learner's precision
-  differs, V-trace corrects for it, since unrolls record the policy that acted.
+  If the learner's precision differs, V-trace corrects for it, since unrolls
+  record the policy that acted.
   """
   if of_learner(config) == 'float32' or not _gains(config):
     return 'float32'

@@ -2,14 +2,12 @@
 
     python -m impala_tf.runtime.private_network MODULE ARGUMENTS
 
-runs the module in a new network namespace (Linux) that has only a loopback
-interface. Reverb listens on all interfaces, without authentication, and has no
-option against it. If the system forbids that, the module runs as usual and can
-ask for the reason.
+runs the module in a new network namespace (Linux) with a loopback interface
+only: Reverb listens on all interfaces, without authentication. If the system
+forbids that, the module runs as usual and can ask for the reason.
 
-Only a process with a single thread may enter such a namespace, and libraries
-start threads. So this program enters it before the module is loaded. Standard
-library only.
+Only a process with a single thread may enter such a namespace, so this program
+does before the module is loaded. Standard library only.
 """
 
 import ctypes
@@ -20,8 +18,8 @@ import socket
 import struct
 import sys
 
-# Holds a process id, and why it did not work, if it did not. Executing another
-# program keeps the process id, so no child takes this for its own result.
+# Holds a process id, so that no child takes it for its own result, and the
+# obstacle, if any.
 _RESULT = 'IMPALA_TF_NOT_PRIVATE'
 
 # <linux/sched.h>, <linux/sockios.h>, <net/if.h>
@@ -31,7 +29,7 @@ _SIOCSIFFLAGS = 0x8914
 _IFF_UP = 0x1
 _IFREQ = '16sh22x'
 
-# What errors of connections and of names have in their messages.
+# Parts of the messages of errors of connections and of names.
 _UNREACHABLE = ('Connection refused', 'Network is unreachable',
                 'name resolution', 'Name or service not known')
 
@@ -47,7 +45,7 @@ def is_settled() -> bool:
 def obstacle() -> str:
   """Returns why this program's network is not private; empty if it is.
 
-  May be called once, and only if `is_settled`; children do not inherit it.
+  May be called once, and only if `is_settled`.
   """
   global _is_private
   cause = os.environ.pop(_RESULT).partition(' ')[2]
@@ -56,7 +54,7 @@ def obstacle() -> str:
 
 
 def explained(message: str) -> str:
-  """Adds to an error why this program may not have reached a server."""
+  """Adds a hint to the error of a server that a private network hides."""
   if not _is_private or not any(sign in message for sign in _UNREACHABLE):
     return message
   return (f'{message}; if that is a server outside of the run, --network=open '
@@ -103,10 +101,7 @@ def _enter() -> None:
 
 
 def _try() -> str:
-  """Returns why `_enter` fails, or ''.
-
-  A child tries it, because a process cannot leave such a network again.
-  """
+  """Returns why `_enter` fails, or ''; a child tries, since none can leave."""
   reader, writer = os.pipe()
   child = os.fork()
   if child == 0:

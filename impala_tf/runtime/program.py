@@ -77,11 +77,11 @@ class Program:
     return text.decode('utf-8', errors='replace').splitlines()
 
   def has_said(self, words: str) -> bool:
-    """Whether the log of the last start has these words."""
+    """Returns whether the log of the last start has these words."""
     return words in '\n'.join(self._log_lines())
 
   def _complaints(self) -> List[str]:
-    """Lists the reasons that the program gave for its end, mostly one."""
+    """Lists the program's reasons for its end, mostly one."""
     # Anywhere in the log: libraries may have written after it.
     return [line[len(child.COMPLAINT):] for line in self._log_lines()
             if line.startswith(child.COMPLAINT)]
@@ -91,7 +91,7 @@ class Program:
     return [f'see {self.log_path}', *self._complaints()][-1]
 
   def reason(self) -> str:
-    """Returns what the program gave as the reason of its end, and its log."""
+    """Returns the program's reason for its end, if any, and its log's path."""
     return '; '.join([*self._complaints()[-1:], f'see {self.log_path}'])
 
   def last_words(self) -> str:
@@ -102,7 +102,7 @@ class Program:
                       *self._log_lines()[-_LOG_TAIL_LINES:]])
 
   def how_it_ended(self) -> str:
-    """Returns the cause of the end, in words that follow the name."""
+    """Describes the end in words that follow the name."""
     code = self.exit_code
     if code is not None and code < 0:
       return f'was killed by {signal.Signals(-code).name}'

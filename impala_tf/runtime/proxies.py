@@ -11,7 +11,7 @@ _HERE = ('localhost', '127.0.0.1')
 
 def bypass() -> None:
   """Has gRPC reach this machine without a proxy, from now on."""
-  # What the first one names, gRPC does not look for in the second.
+  # gRPC ignores the second variable if the first is there.
   names = os.environ.get('no_grpc_proxy', os.environ.get('no_proxy', ''))
   hosts = [host for host in names.split(',') if host and host not in _HERE]
   os.environ['no_grpc_proxy'] = ','.join([*hosts, *_HERE])

@@ -38,8 +38,8 @@ class Restarts:
                first_words: str = ''):
     """Starts without a death; only `is_needed` programs can end the run.
 
-    A program that says `first_words` once it works, and fails twice in a row
-    before that, is not started again.
+    A program that fails twice in a row before it has said `first_words` is not
+    started again.
     """
     self._program = program
     self._max_restarts = max_restarts
@@ -87,10 +87,7 @@ class Restarts:
 
 
 class JointRestarts:
-  """Restart policy for programs that cannot work without each other.
-
-  If one of several learners dies, all start again from the last checkpoint.
-  """
+  """Restart policy for learners: if one dies, all start again."""
 
   def __init__(self, max_restarts: int, window_secs: float):
     self._max_restarts = max_restarts
@@ -100,8 +97,7 @@ class JointRestarts:
                   now: float) -> None:
     """Lets all programs start again after some have died.
 
-    Raises UserError if one reported bad input, RunFailed if programs have died
-    too often.
+    Raises UserError for bad input, RunFailed after too many deaths.
     """
     # The first were lost or killed, and others ended because of them.
     dead = sorted(dead, key=lambda program: (

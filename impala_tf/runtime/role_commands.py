@@ -24,10 +24,9 @@ def actor_seed(task: int, attempt: int, num_updates: int = 0) -> int:
 
 def learner(address: str, task: int, joint_addresses: Sequence[str],
             *flags: str) -> List[str]:
-  """Returns the command of the learner number `task`.
+  """Returns the command of learner number `task`, with its server's address.
 
-  `address` is HOST:PORT of its Reverb server; `joint_addresses` are those at
-  which learners reach each other, ignored for a single one.
+  `joint_addresses` are for learners to reach each other, ignored for one.
   """
   joint = [f'--learners={",".join(joint_addresses)}']
   return command('learner', address, f'--task={task}',
@@ -36,10 +35,7 @@ def learner(address: str, task: int, joint_addresses: Sequence[str],
 
 def actor(address: str, task: int, attempt: int, *flags: str,
           num_updates: int = 0) -> List[str]:
-  """Returns the command of an actor, with the address of its learner's server.
-
-  See `actor_seed` for the numbers.
-  """
+  """Returns an actor's command; see `actor_seed` for the numbers."""
   seed = actor_seed(task, attempt, num_updates)
   return command('actor', address, f'--task={task}', f'--seed={seed}', *flags)
 

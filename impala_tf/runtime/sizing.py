@@ -16,16 +16,16 @@ from impala_tf.runtime import precision
 from impala_tf.suites import levels as levels_lib
 
 # With fewer environments, inference and fetching parameters cost too much a
-# step; with more, nothing is gained any more and unrolls grow old.
+# step; with more, unrolls grow old for no gain.
 _MIN_ENVS, _MAX_ENVS = 16, 32
-# An 'mlp' sees a few numbers: a call for 256 takes at most thrice as long
-# as one for 16; beyond, a call takes as much longer as it serves more.
+# A call of an 'mlp' for 256 takes at most thrice as long as one for 16; beyond,
+# its time grows with the number.
 _MAX_ENVS_OF_MLP = 256
 # Batches of unrolls that are being played at any time. Each adds an update to
 # the policy lag, which should stay below 4.
 _BATCHES_IN_PLAY = 2.5
 # Share of learning in all work without replay, by torso. The learner gets half
-# a core more, so that nothing waits for it; still more would be wasted.
+# a core more, so that nothing waits for it.
 _LEARNER_SHARE = {'shallow': 0.25, 'mlp': 0.25, 'deep': 0.75}
 
 _CGROUP_LIMITS = ('/sys/fs/cgroup/memory.max',
@@ -65,9 +65,10 @@ class _Size(NamedTuple):
     return f'{plurals.counted(self.number, noun)}{ending} ({self.reason})'
 
 
-def _choose(config: config_lib.Config, cores: int
+def _choose(config: config_lib.Config, cores: Optional[int] = None
             ) -> Tuple[_Size, _Size, _Size]:
-  """Chooses actors, environments and threads; see `fit` for errors."""
+  """Chooses actors, environments and threads; see `fit`."""
+  cores = num_cores() if cores is None else cores
   actors = _actors(config, cores)
   num_processes = _num_processes(config, actors.number)
   envs = _envs(config, num_processes)
@@ -134,16 +135,11 @@ def fit(config: config_lib.Config,
         cores: Optional[int] = None) -> config_lib.Config:
   """Fills in `num_actors`, `num_envs` and `num_threads` of a config.
 
-  By default `cores` are those that this process may use.
-
-  Raises:
-    ConfigError: if there are more levels than environments, more learners than
-      actors, more environment processes than environments, or, with
-      `ActorConfig.synchronisation`, not one environment for each unroll of a
-      batch.
+  By default it counts the `cores` of this process. Raises ConfigError if a
+  level, learner or environment process would have no environment, or, with
+  `ActorConfig.synchronisation`, environments do not play one batch.
   """
-  actors, envs, threads = _choose(
-      config, num_cores() if cores is None else cores)
+  actors, envs, threads = _choose(config, cores)
   return dataclasses.replace(
       config,
       actor=dataclasses.replace(
@@ -158,7 +154,7 @@ def fitted(number: Optional[int]) -> int:
 
 
 def _num_processes(config: config_lib.Config, num_actors: int) -> int:
-  """Counts the processes that play: in process, actors take turns in one."""
+  """Counts the processes that play."""
   return 1 if config.experiment.in_process else num_actors
 
 
@@ -168,7 +164,7 @@ def _is_synchronous(config: config_lib.Config) -> bool:
 
 
 def num_actors(config: config_lib.Config, room: int) -> int:
-  """Counts the actors of a config without their number; `room`: for so many.
+  """Counts the actors that play, with `room` for so many.
 
   Synchronous ones play one batch, so they are a divisor of its size; `room` is
   ignored if `ActorConfig.num_envs` is set.
@@ -189,7 +185,7 @@ def _shared_evenly(num_envs: int, num_processes: int, num_levels: int,
                    max_envs: int) -> int:
   """Raises a process's number of environments so that levels share equally.
 
-  If that is too many, some levels get one environment more than others.
+  Beyond `max_envs` some levels get one environment more than others instead.
   """
   step = num_levels // math.gcd(num_levels, num_processes)
   even = math.ceil(num_envs / step) * step
@@ -236,7 +232,7 @@ def _check(config: config_lib.Config, num_actors: int, num_processes: int,
 
 def explain(config: config_lib.Config) -> List[str]:
   """Explains the sizes of a run: one line for each number, with its reason."""
-  actors, envs, threads = _choose(config, num_cores())
+  actors, envs, threads = _choose(config)
   num_learners = config.learner.num_learners
   is_several = num_learners > 1
   lines = [_Size(num_learners).line('learner')] if is_several else []
@@ -264,7 +260,7 @@ def num_workers(config: config_lib.Config, num_processes: int) -> int:
 
 def explain_workers(config: config_lib.Config) -> List[str]:
   """Explains the sizes of a run whose workers share parameters."""
-  actors, *_ = _choose(config, num_cores())
+  actors, *_ = _choose(config)
   processes = actors._replace(number=_num_processes(config, actors.number))
   workers = _Size(num_workers(config, processes.number))
   return [processes.line('actor process'),

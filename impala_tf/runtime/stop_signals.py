@@ -13,8 +13,7 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # One request may arrive twice: `timeout` and Slurm signal a program and then
 # its group, a closing terminal sends SIGHUP besides that of its shell.
 _ONE_REQUEST_SECS = 1.
-# More than processes of environments get to close (`env_processes`), and less
-# than a supervisor waits.
+# More than `env_processes` gives its processes, less than a supervisor waits.
 _CLOSE_SECS = 6.5
 
 
@@ -32,8 +31,10 @@ class StopSignals:
   """A context that records stop signals instead of acting on them.
 
   Python lets only the main thread handle signals; other threads record none.
-  `first` is the first signal, or None; `are_repeated` whether another followed
-  after more than a second, from somebody who has lost patience.
+
+  Attributes:
+    first: the first signal, or None.
+    are_repeated: whether another followed after more than a second.
   """
 
   def __init__(self, note_first_only: bool = False):
@@ -87,10 +88,10 @@ class Closing(contextlib.closing):
 
 @contextlib.contextmanager
 def interrupting() -> Iterator[None]:
-  """Has stop signals raise KeyboardInterrupt, with the signal's number.
+  """Makes stop signals raise KeyboardInterrupt, with the signal's number.
 
   Environments are closed on its way out. If that takes too long, since a
-  simulator hangs, the process ends. Whatever it has started ends with it.
+  simulator hangs, the process ends. All processes that it has started end, too.
   """
   noted: List[int] = []
   has_ended = threading.Event()

@@ -1,9 +1,9 @@
 """The loop that keeps a run's programs alive, and stops them together.
 
-It uses only the interface `program.Program`, so programs may run on this
-machine or on others. Standard library only.
+Programs may run on this machine or on others. Standard library only.
 """
 
+import functools
 import math
 import signal
 import time
@@ -16,15 +16,15 @@ from impala_tf.runtime import stop_signals
 
 State = program_lib.State
 
+EVALUATOR = 'evaluator'  # Name of the program.
 _STOP_SECS = 8.  # Ctrl-C promises to end within 10.
 
 
 class Learners:
   """The learners of a run, mostly one: all of them run, or none.
 
-  Several learners may need each other's addresses, so none is started before
-  all are placed. If one of them dies, all start again from the last checkpoint.
-  `programs` and their commands begin with the chief's.
+  They may need each other's addresses, so none starts before all are placed.
+  If one dies, all start again from the last checkpoint. The first is the chief.
   """
 
   def __init__(self, number: int,
@@ -32,7 +32,7 @@ class Learners:
                restart: restarts.JointRestarts,
                commands: Sequence[Sequence[str]] = (),
                is_done: Optional[Callable[[], bool]] = None):
-    """Prepares the learners; `is_done` asks one that is no program of these."""
+    """Prepares the learners; `is_done` asks a learner outside of them."""
     self.programs: Sequence[program_lib.Program] = [
         make_program(f'learner_{i}' if i else 'learner')
         for i in range(number)]
@@ -69,9 +69,8 @@ class Learners:
   def have_died(self) -> bool:
     """Returns whether a learner has died and all must be placed again.
 
-    Returns True once for each such event, when the other learners have ended
-    too or have had time to. Raises errors of
-    `restarts.JointRestarts.note_deaths`.
+    Returns True once for each death, when the other learners have ended too or
+    have had time to. Raises as `restarts.JointRestarts.note_deaths` does.
     """
     dead = [program for program in self.programs
             if program.state is State.LOST or
@@ -139,6 +138,25 @@ class Peer:
       self.num_starts += 1
 
 
+def make_peers(make_program: Callable[[str], program_lib.Program],
+               actor_command: Callable[[int, int], Sequence[str]],
+               num_actors: int,
+               evaluator_command: Optional[Callable[[int], Sequence[str]]],
+               max_restarts: int, restart_window_secs: float) -> List[Peer]:
+  """Makes the peers of a run's learners; see `local.make_supervisor`."""
+
+  def make_peer(name, command, is_needed=True, first_words=''):
+    program = make_program(name)
+    return Peer(program, command, restarts.Restarts(
+        program, max_restarts, restart_window_secs, is_needed, first_words))
+
+  peers = [make_peer(f'actor_{task}', functools.partial(actor_command, task),
+                     first_words=child.FIRST) for task in range(num_actors)]
+  if evaluator_command is not None:
+    peers.append(make_peer(EVALUATOR, evaluator_command, is_needed=False))
+  return peers
+
+
 class Supervisor:
   """Keeps learners and their peers alive until the learners are done."""
 
@@ -151,13 +169,9 @@ class Supervisor:
   def run(self, on_poll: Callable[[], None]) -> Optional[int]:
     """Runs until the learners end or a signal comes, which is returned.
 
-    `on_poll` is called after each look at the programs, and at the end.
-
-    Raises:
-      RunFailed: if the only learner died for good, or if an actor or one of
-        several learners died too often.
-      UserError: if a program reported bad input.
-      PeerMissing: if there was no room for the learners in time.
+    `on_poll` is called after each poll of the programs, and at the end. Raises
+    UserError for bad input, PeerMissing if there was no room for learners in
+    time, and RunFailed for any other end.
     """
     with stop_signals.StopSignals() as signals:
       try:

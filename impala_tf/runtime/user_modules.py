@@ -1,9 +1,9 @@
 """Imports of the user's modules, in every process of a run.
 
 They register environments, networks or algorithms. Importing a module runs its
-code, so only the user may name them, on the command line (--import=FILE.py): a
-.gin file, a checkpoint or a remote learner cannot. If the user's program calls
-the training, its child processes import the modules that registered something.
+code, so only the user may name them, on the command line (--import=FILE.py). If
+the user's program calls the training, its child processes import the modules
+that registered something.
 """
 
 import difflib
@@ -27,12 +27,8 @@ _importing: Optional[str] = None  # The module that `load` is importing.
 def load(sources: Sequence[str]) -> None:
   """Imports modules, each once: .py files, and installed modules by name.
 
-  A file is imported as the module of its name, 'my_environment' for
-  examples/my_environment.py, and can import its neighbours.
-
-  Raises:
-    UserError: in one line with file and line number, if a module does not exist
-      or raises an error.
+  A file can import its neighbours. Raises UserError with file and line number
+  if a module does not exist or raises an error.
   """
   global _importing
   for source in sources:
@@ -72,20 +68,17 @@ def share(name: str, what: str) -> None:
   module = sys.modules[name]
   spec, path = getattr(module, '__spec__', None), getattr(
       module, '__file__', None)
+  source = name
   if name == '__main__' and spec is not None:  # python -m
-    name, source = spec.name, spec.name
+    name = source = spec.name
   elif name == '__main__' or '.' not in name:
     if path is None or not os.path.isfile(path):
       raise config_lib.UserError(
           f'{what} was registered in a notebook, by python -c or from standard '
           'input, which other processes cannot import; put that into a .py '
           'file and import it, or train with in_process=True')
-    if os.path.basename(path) == '__init__.py':
-      source = name
-    else:
+    if os.path.basename(path) != '__init__.py':
       name, source = _find(os.path.abspath(path))
-  else:
-    source = name
   _sources[name] = source
 
 

@@ -10,8 +10,8 @@ from typing import Callable
 
 LIMIT_SECS = 600.  # For a peer; environments that may be slow get more.
 _SAY_SECS = 30.
-# Polls are a fraction of a second apart; after a longer time, this process or
-# its machine was stopped, which does not count as waiting.
+# Polls are a fraction of a second apart. More was no waiting: this process or
+# its machine was stopped.
 _MAX_POLL_SECS = 20.
 _POLL_SECS = 0.2
 
@@ -34,7 +34,7 @@ class Waiting:
                say: Callable[[str], None]):
     """Starts the wait for `peer`, a name for messages, which `say` shows.
 
-    After `limit_secs` `poll` raises; infinity for never.
+    After `limit_secs`, which may be infinity, `poll` raises.
     """
     self._peer = peer
     self._limit_secs = limit_secs
@@ -78,10 +78,7 @@ def connect(address: str, timeout_secs: float = 5.) -> None:
 
 
 def for_port(address: str, poll: PollFn) -> None:
-  """Waits until a server listens at 'host:port'.
-
-  Meanwhile it calls `poll` repeatedly with the cause; `poll` may raise.
-  """
+  """Waits until a server listens at 'host:port'; calls `poll` meanwhile."""
   while True:
     try:
       connect(address)

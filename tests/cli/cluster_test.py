@@ -189,7 +189,7 @@ def test_training_outlives_the_nodes_of_actor_and_learner(tmp_path):
 
 def _last_addresses(run):
   """Returns the addresses of the Reverb servers of both learners."""
-  return [re.findall(rf' {name} started on .*, at (\S+)', run.log())[-1]
+  return [re.findall(rf' {name} is at (\S+)', run.log())[-1]
           for name in ('learner', 'learner_1')]
 
 

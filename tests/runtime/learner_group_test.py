@@ -202,7 +202,7 @@ def test_learner_that_does_not_come_is_waited_for_and_named(tmp_path):
 class _Exchange:
   """One of two threads that exchange numbers, in place of `gather`."""
   number = 2
-  agree = learner_group._Together.agree
+  agree = learner_group.Learners.agree
 
   def __init__(self, task, rows, barrier):
     self._task, self._rows, self._barrier = task, rows, barrier
