@@ -1,12 +1,10 @@
 """Anonymous files that processes of one machine share.
 
-Such a file vanishes with the last process that has it open: nothing is left
-behind, however processes end. Others open it as /proc/PID/fd/FD of its maker.
-They find it by the name of a Reverb table, which stays empty but appears in the
-server's list of tables. Processes on other machines, in other containers or of
-other users cannot open it.
-
-The kernel releases a lock on the file (`flock`) if its holder dies.
+Such a file vanishes with the last process that has it open, however processes
+end, and so does a lock on it (`flock`). Others open it as /proc/PID/fd/FD of
+its maker. They find it by the name of a Reverb table, which stays empty but
+appears in the server's list of tables. Processes on other machines, in other
+containers or of other users cannot open it.
 """
 
 import contextlib
@@ -55,20 +53,19 @@ def open_named(full_name: str, prefix: str, mode: str) -> Tuple[IO[bytes], str]:
 def lock(fd: int, operation: int, limit_secs: float) -> Iterator[bool]:
   """Locks a file (`LOCK_EX` or `LOCK_SH`); yields False if out of time."""
   deadline = time.monotonic() + limit_secs
-  is_locked = False
-  while not is_locked:
+  while True:
     try:
       fcntl.flock(fd, operation | fcntl.LOCK_NB)
-      is_locked = True
+      break
     except BlockingIOError:
       if time.monotonic() > deadline:
-        break
+        yield False
+        return
       time.sleep(_POLL_SECS)
   try:
-    yield is_locked
+    yield True
   finally:
-    if is_locked:
-      fcntl.flock(fd, fcntl.LOCK_UN)
+    fcntl.flock(fd, fcntl.LOCK_UN)
 
 
 def lock_holder(fd: int) -> Optional[int]:

@@ -44,8 +44,7 @@ def publish(address: str, config: config_lib.Config) -> None:
 def wait_for_config(address: str, poll: waiting.PollFn) -> config_lib.Config:
   """Waits for a learner's config and returns it.
 
-  The server should listen by now (see `waiting.for_port`): otherwise each try
-  takes up to ten seconds. Between tries `poll` gets the cause, and may raise.
+  Between tries, of at most ten seconds, `poll` gets the cause, and may raise.
   Raises ConfigError if the learner has another version of this package.
   """
   client = reverb.Client(address)

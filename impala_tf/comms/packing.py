@@ -15,9 +15,8 @@ from impala_tf import types
 class Stamp(NamedTuple):
   """Sender and config of an unroll, for the filter of unrolls."""
   sender: Any  # int64 [], task of the actor that played the unroll.
-  # int64 [], fingerprint of its config, see `config.fingerprint.of_unrolls`.
-  fingerprint: Any
-  # int64 [], number of the agent among those that share a replay.
+  fingerprint: Any  # int64 [], see `config.fingerprint.of_unrolls`.
+  # int64 [], number of the agent among several that share a replay.
   agent: Any = np.int64(0)
 
 
@@ -38,8 +37,8 @@ class Packing:
 
   Attributes:
     signature: a `tf.TensorSpec` for each column. Sizes are only in names, as in
-      float32_336. With sizes in shapes, an actor of an earlier run that sends
-      another size would end the learner's reading, and so the run.
+      float32_336: an actor of an earlier run with another size would end the
+      learner's reading if shapes had them.
     sizes: N of each column.
   """
 

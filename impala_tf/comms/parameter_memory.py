@@ -3,10 +3,9 @@
 The memory is an anonymous file of the learner's process (`anonymous_files`).
 Peers that cannot open it work without it.
 
-A lock on the file orders writes and reads, whatever the processor. Neither side
-waits for long. A reader that does not get the lock in time keeps its old
-parameters. A writer abandons the memory to the holder, such as a process that
-was stopped, and makes another.
+A lock on the file orders writes and reads. A reader that does not get it in
+time keeps its old parameters. A writer abandons the memory to the holder, such
+as a process that was stopped, and makes another.
 """
 
 import contextlib
@@ -46,7 +45,6 @@ class _Mapping:
     self.parameters = np.frombuffer(memory, np.float32, offset=_OFFSET)
 
   def write(self, stamp: Stamp, parameters: np.ndarray) -> None:
-    """Writes parameters; see `Memory.write`."""
     self.header['num_begun'] += 1
     self.parameters[:] = parameters
     self.header['version'], self.header['frames'] = stamp
@@ -54,26 +52,17 @@ class _Mapping:
 
 
 class Memory:
-  """A learner's side of the memory, which it writes.
-
-  Attributes:
-    table_name: name of the Reverb table by which peers find the memory.
-  """
+  """A learner's side of the memory; peers find it by its `table_name`."""
 
   def __init__(self, size: int):
-    """Makes the memory for P = `size` parameters, without any yet.
-
-    Raises as `anonymous_files.make` does.
-    """
+    """Makes it for P = `size` parameters; raises as `anonymous_files.make`."""
     self._size = size
     self._token = secrets.token_hex(8)
-    # Closed with this object.
     self._file = anonymous_files.make(PREFIX, self._token)
-    self._mapping = self._prepare(self._file.fileno())
+    self._mapping = self._map(self._file.fileno())
     self.table_name = anonymous_files.name(PREFIX, self._token, self._file)
 
-  def _prepare(self, fd: int) -> _Mapping:
-    """Gives a new file its size."""
+  def _map(self, fd: int) -> _Mapping:
     os.ftruncate(fd, _OFFSET + 4 * self._size)
     return _Mapping(fd, mmap.ACCESS_WRITE)
 
@@ -98,7 +87,7 @@ class Memory:
   def _replace(self, stamp: Stamp, parameters: np.ndarray) -> None:
     """Replaces this memory by another, which peers find in the same place."""
     with anonymous_files.make(PREFIX, self._token) as other:
-      mapping = self._prepare(other.fileno())
+      mapping = self._map(other.fileno())
       for count in ('num_begun', 'num_ended'):
         mapping.header[count] = self._mapping.header['num_ended']
       mapping.write(stamp, parameters)  # No lock: nobody else has it open yet.
@@ -142,11 +131,9 @@ class Reader:
     """Reads parameters that were written since the last call.
 
     `take` gets them, float32 [P], and must quickly copy them: the memory is
-    locked meanwhile. Its exceptions are passed on.
-
-    Returns the numbers that come with the parameters; None if nothing is new,
-    or the memory stays locked for long. Raises ConnectionError if the learner
-    died during a write.
+    locked meanwhile. Its exceptions are passed on. Returns None if nothing is
+    new, or the memory stays locked. Raises ConnectionError if the learner died
+    during a write.
     """
     with anonymous_files.lock(
         self._file.fileno(), fcntl.LOCK_SH, _LOCK_SECS) as is_locked:

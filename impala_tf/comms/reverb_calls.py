@@ -1,9 +1,8 @@
 """Calls to a Reverb server that never wait for a dead one.
 
-Calls without a deadline wait for ever when a server dies. A deadline alone is
-not enough, since a server may be slow for a good reason (a full queue, a
-suspended machine). So after each deadline the server is asked whether it is
-alive.
+A call without a deadline would wait for ever when a server dies. Yet a server
+may be slow for a good reason (a full queue, a suspended machine). So after each
+deadline it is asked whether it is alive.
 """
 
 from typing import Any, Callable, Mapping, Optional, Sequence, Union
@@ -13,8 +12,7 @@ import reverb
 import tensorflow as tf
 
 _FLUSH_TIMEOUT_MS = 1_000
-# A learner may be stopped or the network cut for a while. A supervisor notices
-# sooner if the learner has ended.
+# A learner may be stopped, or the network cut, for a while.
 _PROBE_TIMEOUT_SECS = 90
 
 
@@ -32,10 +30,7 @@ def server_info(client: reverb.Client, timeout_secs: Optional[int] = None
 
 
 def newest_item_table(name: str, *signature: tf.TensorSpec) -> reverb.Table:
-  """Makes a table of only the newest item, for any number of readers.
-
-  The signature has a spec for each column.
-  """
+  """Makes a table of only the newest item; `signature` is of its columns."""
   return reverb.Table(
       name=name,
       sampler=reverb.selectors.Fifo(),
@@ -59,9 +54,8 @@ def flush(client: reverb.Client, writer: reverb.TrajectoryWriter,
           on_wait: Callable[[], None] = lambda: None) -> None:
   """Waits, as long as it takes, until tables have received a writer's items.
 
-  Up to `max_pending` items may still be on their way afterwards. `on_wait` is
-  called about every second of the wait. Raises ConnectionError if the server no
-  longer answers.
+  Up to `max_pending` items may still be on their way then. Calls `on_wait`
+  about every second. Raises ConnectionError if the server no longer answers.
   """
   while True:
     try:

@@ -14,8 +14,8 @@ from impala_tf.comms import unroll_filter
 # Two read 30 % more unrolls in a second than one, four 40 % more.
 _MAX_SAMPLERS = 4
 
-# No `if` or loop here depends on a tensor, and AutoGraph would leave files in
-# the temporary directory of a process that does not end by itself.
+# AutoGraph, which is not needed here, would leave files in the temporary
+# directory of a process that is killed.
 without_autograph = tf.autograph.experimental.do_not_convert
 
 
@@ -35,10 +35,9 @@ def samples(source: Source) -> tf.data.Dataset:
       server_address=source.address,
       table=source.table,
       # Reverb's sampler wakes up every 3 s from waiting. If it waits for more
-      # than one, Reverb 0.14.0 loses what comes in that very millisecond, where
-      # the server is in the same process. A run in one process counts its
-      # unrolls, and would wait for the lost one for ever (seen once; of 64
-      # unrolls that came at that moment three or four were lost).
+      # than one, Reverb 0.14.0 loses unrolls of that very millisecond if the
+      # server is in the same process. A run in one process counts its unrolls,
+      # and would wait for the lost one for ever (seen once).
       max_in_flight_samples_per_worker=1,
       # In each another unroll grows old: in all at most an eighth of a batch.
       num_workers_per_iterator=1 if source.in_order else
@@ -50,19 +49,16 @@ def batches(source: Source, is_taken: unroll_filter.TakesFn
   """Makes batches of the samples that pass, as columns [size, N]."""
   dataset = samples(source).filter(
       without_autograph(lambda sample: is_taken(sample.data)))
-  # Unrolls are filtered singly, which costs 4 microseconds a step on a busy
-  # machine (a function call for each). Filtering whole batches would be free,
-  # but nothing could take the place of a refused unroll.
-  #
-  # A `map` before `batch` would be fused with it to one that works a batch
-  # ahead: another batch that grows old.
+  # Unrolls are filtered singly, for 4 microseconds a step: a refused one in a
+  # batch could not be replaced. A `map` before `batch` would be fused with it
+  # to one that works a batch ahead, which grows old.
   return dataset.batch(source.num_unrolls, drop_remainder=True)
 
 
 def never_ahead(dataset: tf.data.Dataset) -> tf.data.Dataset:
   """Keeps tf.data from reading ahead."""
-  # Left to itself, tf.data turns `map` parallel and prefetches: up to five more
-  # batches that grow old on the way (measured: lag 9.5 instead of 4).
+  # By default it makes `map` parallel and prefetches up to five more batches,
+  # which grow old on the way (measured: lag 9.5 instead of 4).
   options = tf.data.Options()
   options.autotune.enabled = False
   return dataset.with_options(options)

@@ -1,8 +1,7 @@
 """Removal of tables from Reverb's checkpoints.
 
-A Reverb server writes all its tables. It reads them back only if it has tables
-of the same names, which get the old sizes and signatures. If a run's config has
-changed, that would be wrong for all tables but the replay.
+A Reverb server reads back all tables that it has written, with their sizes and
+signatures. After a change of the config only the replay may keep these.
 """
 
 import os
@@ -32,7 +31,7 @@ def keep_only(checkpoint_dir: str, table: str) -> None:
            if gfile.exists(os.path.join(path, _DONE))]
   if not whole:
     return
-  # Items first: of a table that is not there they would be damage.
+  # Items first: an item without its table would be damage.
   _filter(os.path.join(whole[-1], 'items.tfrecord'), lambda record: (
       schema_pb2.PrioritizedItem.FromString(record).table == table))
   _filter(os.path.join(whole[-1], 'tables.tfrecord'), lambda record: (

@@ -19,8 +19,7 @@ NOT_FINITE = 'numbers that are not finite'
 OTHER_CONFIG = 'played with another config'
 OTHER_AGENT = "in another agent's queue"
 LATE = 'too late for their update'
-# More refusals than any queue holds, for a long time: no actor sends unrolls
-# that can be learned from.
+# More refusals than any queue holds, for a long time, end the run.
 _MAX_IN_A_ROW = 1_000
 _MAX_SECS = 30.
 _WARNING_INTERVAL_SECS = 60.
@@ -30,9 +29,7 @@ TakesFn = Callable[[Sequence[tf.Tensor]], tf.Tensor]
 
 
 class Refusals:
-  """Counts of refused unrolls by reason and sender.
-
-  One thread may refuse unrolls while another checks.
+  """Counts of refused unrolls by reason and sender; threads may share them.
 
   Attributes:
     total: number of unrolls refused so far.
@@ -51,10 +48,9 @@ class Refusals:
     self._lock = threading.Lock()
 
   def add(self, sender: int, reason: str, agent: Optional[int] = None) -> None:
-    """Counts a refused unroll, and warns at most once a minute.
+    """Counts an unroll of an actor (`sender`), and warns at most once a minute.
 
-    `sender` is the task of the actor that played the unroll; `agent` that of an
-    unroll from a shared replay, None for the queue.
+    `agent` is that of an unroll from a shared replay, None for the queue.
     """
     name = f'actor {sender}'
     if agent is not None:
@@ -98,11 +94,10 @@ def refusing(packed: packing.Packing, fingerprint: int,
              refusals: Optional[Refusals], agent: Optional[int] = None,
              is_shared: bool = False, must_be_finite: bool = True
              ) -> TakesFn:
-  """Makes a predicate for `tf.data.Dataset.filter`.
+  """Makes a predicate that takes unrolls of a config and, if given, an agent.
 
-  It requires a fingerprint and, unless that is None, an agent. `refusals` are
-  counted unless they are None. `is_shared` is whether several agents write to
-  the table.
+  `refusals` counts the others, if given. `is_shared` is whether several agents
+  write to the table.
   """
 
   def note(sender, of_agent, is_known, is_own):
@@ -143,7 +138,7 @@ def of_one_version(packed: packing.Packing, is_known: TakesFn,
   It is the barrier of batched A2C: an update's unrolls were all played with the
   very parameters that it changes. If an actor dies after it has sent some, its
   successor plays them again, and the surplus is refused. `is_known` filters
-  unrolls first; refusals are counted unless they are None.
+  unrolls first; `refusals`, if given, counts the others.
   """
   num_taken = 0
 

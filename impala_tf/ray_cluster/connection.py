@@ -1,7 +1,4 @@
-"""Connection to a Ray cluster, or to Ray on this machine, and its resources.
-
-Every connection error is one line.
-"""
+"""Connection to a Ray cluster, or to Ray on this machine, and its resources."""
 
 import contextlib
 import logging
@@ -73,14 +70,12 @@ def _find_auto() -> Optional[str]:
 @contextlib.contextmanager
 def connected(address: Optional[str], spare_cpus: float = 0.
               ) -> Iterator[List[Resources]]:
-  """Connects to a cluster, and disconnects when the context ends.
+  """Connects to a cluster for a context, and yields the resources of each node.
 
   `address` is 'auto' or 'HOST:PORT' of a cluster with this machine as a node;
-  None for Ray on this machine, which counts `spare_cpus` more than the real
-  ones, and is stopped in the end.
-
-  Yields the resources of each node. Raises UserError if Ray is not installed or
-  cannot be reached, RunFailed if it fails later.
+  None for Ray on this machine, which counts `spare_cpus` more than there are,
+  and is stopped in the end. Raises UserError if Ray is not installed or cannot
+  be reached, RunFailed if it fails later.
   """
   os.environ.setdefault('RAY_USAGE_STATS_ENABLED', '0')
   try:

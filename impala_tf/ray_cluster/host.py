@@ -1,12 +1,8 @@
 """The part of a Ray program that runs on its node, and starts the program.
 
-It is sent to the node by value (see `impala_tf.ray_cluster.program`), since
-Ray's workers do not have this project on their path: it may import only the
-standard library and Ray.
-
-Ray restarts hosts, and the project restarts programs. Ray knows only its own
-processes and nodes; `impala_tf.runtime.restarts` interprets exit codes and
-limits restarts, in the same way on one machine and on many.
+Ray's workers do not have this project on their path. So the node gets it by
+value from `ray_cluster.program`, and it imports only the standard library and
+Ray. Ray restarts hosts; `runtime.restarts` decides about programs.
 """
 
 import os
@@ -32,8 +28,7 @@ def _free_ports() -> Sequence[int]:
 class Host:
   """A process that starts one program after the other as its child.
 
-  A program is killed when this process dies, so no copy of it is left when Ray
-  starts another host for it.
+  A program is killed with this process, before Ray starts another host for it.
   """
 
   def __init__(self, root: str):
@@ -41,9 +36,8 @@ class Host:
     self._id = uuid.uuid4().hex
     self._process: Optional[subprocess.Popen] = None
     self._missing = ''
-    # Without a name: nothing is left of it, however this process ends.
-    self._output = tempfile.TemporaryFile()
-    self._told = 0
+    self._output = tempfile.TemporaryFile()  # Of the program.
+    self._told = 0  # Bytes of it that were reported.
 
   def start(self, directory: str, command: Sequence[str],
             environment: Mapping[str, str],
@@ -51,8 +45,8 @@ class Host:
     """Starts a module with arguments unless a `needed` path is missing.
 
     Kills its predecessor. If the node does not have the working directory, the
-    project's is used. The environment is added to that of Ray's workers. For
-    the result see `tell`.
+    project's is used. The environment is added to that of Ray's workers.
+    Returns as `tell` does.
     """
     self._kill()
     self._output = tempfile.TemporaryFile()

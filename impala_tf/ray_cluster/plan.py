@@ -36,8 +36,7 @@ class Plan:
                nodes: _Nodes):
     """Fits the run onto nodes, by the flags of `impala_tf.cli.cluster`.
 
-    Raises UserError if there is no room for it. The config gets a number for
-    `ActorConfig.num_actors`.
+    The config gets a number of actors. Raises UserError if there is no room.
     """
     if config.learner_plays:
       raise config_lib.UserError(

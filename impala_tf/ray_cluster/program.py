@@ -1,8 +1,8 @@
 """A program on some node of a Ray cluster.
 
-Ray finds a node with room for it, and another if the node is lost. On the node
-it places a `host.Host`, an actor in Ray's sense, which starts the program as
-its child and reports on it. Nothing here waits for a node's answer.
+Ray finds a node with room for it, and another if the node is lost. There it
+places a `host.Host`, an actor in Ray's sense, which starts the program as its
+child and reports on it. Nothing here waits for a node's answer.
 """
 
 import logging
@@ -26,11 +26,8 @@ from impala_tf.runtime import waiting
 State = program_lib.State
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
-# Ray finds out by itself when a node or a process is gone, but not when a
-# process has stopped.
-_SILENCE_SECS = 60.
-# Calls of `collect` are a fraction of a second apart; after a longer time, this
-# process was stopped, and not the other.
+_SILENCE_SECS = 60.  # Ray does not notice a process that was stopped.
+# Calls of `collect` are closer; after a longer time, this process was stopped.
 _MAX_POLL_SECS = 2.
 _BATCH_POLL_SECS = 0.5
 _MOST_OF_CAUSE = 200  # Characters; Ray's explanations are pages.
@@ -75,7 +72,7 @@ class RayProgram(program_lib.Program):
     self._variables = environment or {}
     self._needed = needed
     self._host: Any = None
-    self._answer: Any = None  # That is awaited.
+    self._answer: Any = None  # That is awaited, if any.
     self._silent_secs = 0.
     self._last_poll = time.monotonic()
     self._cause = ''
@@ -97,10 +94,9 @@ class RayProgram(program_lib.Program):
     return super().how_it_ended()
 
   def place(self) -> None:
-    """Requests a node, unless the program can restart where it was."""
+    """Requests a node, unless the program can restart on its last one."""
     if self._host is None:
-      # Ray restarts it without limit; how often is too often is not its
-      # business but that of the callers.
+      # Ray restarts it without limit; callers count its deaths.
       self._host = ray.remote(ray_host.Host).options(
           num_cpus=self._needs.cpus, num_gpus=self._needs.gpus,
           max_restarts=-1, scheduling_strategy='SPREAD').remote(str(_ROOT))
@@ -171,14 +167,15 @@ class RayProgram(program_lib.Program):
     self.report = report
     if self.state is State.PLACING:
       self.state = State.PLACED
-    elif self.state is State.RUNNING and report.missing:
-      self._append(
-          f'{child.COMPLAINT}{report.ip} has no {report.missing}; the project '
-          'and files of --import must be at the same path on all nodes, and '
-          'the run directory on a file system that they share\n'.encode())
-      self.state = State.ENDED
-    elif self.state is State.RUNNING and report.exit_code is not None:
-      self.state = State.ENDED
+    elif self.state is State.RUNNING:
+      if report.missing:
+        self._append(
+            f'{child.COMPLAINT}{report.ip} has no {report.missing}; the '
+            'project and files of --import must be at the same path on all '
+            'nodes, and the run directory on a file system that they share\n'
+            .encode())
+      if report.missing or report.exit_code is not None:
+        self.state = State.ENDED
 
   def _append(self, output: bytes):
     with self.log_path.open('ab') as log:
@@ -198,8 +195,8 @@ def make_batch(num_jobs: int, log_dir: str, environment: Mapping[str, str],
   """Makes a batch on a cluster; if this process dies, its programs are killed.
 
   Each program writes to a local file, `log_dir`/NAME.log, and needs resources
-  and paths (`needed`) on its node. The method `run` raises PeerMissing if it
-  waits for room for `wait_secs` while none of the programs runs.
+  and paths (`needed`) on its node. `run` raises PeerMissing after `wait_secs`
+  without room for any of the programs.
   """
   room = waiting.Waiting(
       'room on the cluster', wait_secs, lambda line: print(line, flush=True))

@@ -2,7 +2,7 @@
 
 Learners are placed first, and actors and evaluator once all learners run, if
 there is room. Nodes report free ports before learners start, because learners
-must know each other's addresses. The wait for room for learners has a limit.
+must know each other's addresses.
 """
 
 import collections
@@ -35,9 +35,7 @@ _log = logging.getLogger('cluster')
 
 def needed_paths(run_dir: str) -> List[str]:
   """Returns the paths that nodes need for a role that writes to the run."""
-  if files.is_url(run_dir):
-    return user_modules.paths()
-  return [run_dir, *user_modules.paths()]
+  return [*([] if files.is_url(run_dir) else [run_dir]), *user_modules.paths()]
 
 
 class RayLearners(supervisor.Learners):
@@ -74,8 +72,7 @@ class RayLearners(supervisor.Learners):
     self._waiting.poll()
 
   def _is_final(self, exit_code: int) -> bool:
-    # A signal came from outside, such as from a kernel without memory, and the
-    # next node may have more.
+    # A signal may come from a kernel without memory; the next node may have it.
     return 0 <= exit_code <= 128 and exit_code != child.DONE
 
   def _commands(self) -> Sequence[Sequence[str]]:
@@ -109,7 +106,7 @@ class ClusterRun(supervisor.Supervisor):
       config: has a number for `ActorConfig.num_actors`.
       run_dir: an absolute path or a URL; claimed.
       port: of the first learner's Reverb server; None for free ones.
-      needs: resources of each program; an evaluator runs only if it has some.
+      needs: resources of each program.
       wait_secs: longest wait for learners' room, and of roles for each other.
       sharing_flags: for learners and actors of an agent that shares a replay.
     """
@@ -157,9 +154,8 @@ class ClusterRun(supervisor.Supervisor):
     """Describes in one line the programs' nodes and the number of restarts."""
     learners = self._learners
     if not learners.are_running:
-      if len(learners.programs) > 1:
-        return 'not all learners run'
-      return 'the learner does not run'
+      several = len(learners.programs) > 1
+      return 'not all learners run' if several else 'the learner does not run'
     where = ', '.join(
         f'{program.name} on {program.place_name} at {address}'
         for program, address in zip(learners.programs, learners.addresses))

@@ -136,6 +136,8 @@ class Batch:
     self._jobs: Dict[str, _Job] = {}
     self._servers: List[_Server] = []
     self._waiting: List[str] = []  # Names of programs without a place.
+    self._resting: Dict[str, _Job] = {}  # Of some of these.
+    self._signals = stop_signals.StopSignals()
 
   def run(self, commands: Mapping[str, Sequence[str]], on_end: OnEnd,
           turns: Turns = IN_ORDER, groups: Sequence[Group] = ()
@@ -149,8 +151,7 @@ class Batch:
     """
     self._waiting = list(commands)
     group_of = {name: group for group in groups for name in group.names}
-    resting: Dict[str, _Job] = {}
-    with stop_signals.StopSignals() as signals:
+    with self._signals as signals:
       try:
         while ((self._waiting or self._jobs or self._servers)
                and signals.first is None):
@@ -159,18 +160,16 @@ class Batch:
             group = group_of.get(name, Group((name,)))
             if len(self._jobs) + len(group.names) > self._num_jobs:
               break
-            self._add(group, turns, resting)
+            self._add(group, turns)
           self._servers = [server for server in self._servers
                            if server.tend(self._jobs)]
           for name in list(self._jobs):
-            self._tend(name, commands[name], on_end, signals, turns)
-            if name in self._waiting:
-              resting[name] = self._jobs.pop(name)
+            self._tend(name, commands[name], on_end, turns)
           self._on_poll(any(job.program.state is State.RUNNING
                             for job in self._jobs.values()))
           time.sleep(self._poll_secs)
         if signals.first is not None:
-          self._stop(on_end, signals)
+          self._stop(on_end)
         return signals.first
       finally:
         for job in self._jobs.values():
@@ -178,24 +177,24 @@ class Batch:
         for server in self._servers:
           server.program.withdraw()
 
-  def _add(self, group: Group, turns: Turns,
-           resting: Dict[str, _Job]) -> None:
+  def _add(self, group: Group, turns: Turns) -> None:
     for name in group.names:
       self._waiting.remove(name)
-      job = resting.pop(name, None)
-      self._jobs[name] = job or _Job(
-          self._make_program(name), turns.max_deaths)
+      if name in self._resting:
+        self._jobs[name] = self._resting.pop(name)
+      else:
+        self._jobs[name] = _Job(self._make_program(name), turns.max_deaths)
     if group.server is not None:
       self._servers.append(_Server(group.server, group.names))
 
   def _tend(self, name: str, command: Sequence[str], on_end: OnEnd,
-            signals: stop_signals.StopSignals, turns: Turns) -> None:
+            turns: Turns) -> None:
     """Places, starts or asks to rest a program, or handles its end."""
     job = self._jobs[name]
     program = job.program
     program.collect()
     if program.state is State.ENDED:
-      self._note_end(name, on_end, signals)
+      self._note_end(name, on_end)
     elif program.state is State.LOST:
       try:
         job.losses.note_death(time.monotonic())
@@ -215,16 +214,17 @@ class Batch:
       turns.begin(name)
       program.start(command)
 
-  def _note_end(self, name: str, on_end: OnEnd,
-                signals: stop_signals.StopSignals) -> None:
+  def _note_end(self, name: str, on_end: OnEnd) -> None:
     """Decides whether a program rests, starts again, or is done."""
     job = self._jobs[name]
-    ended = _ended(job.program, signals.first is not None)
+    is_stopping = self._signals.first is not None
+    ended = _ended(job.program, is_stopping)
     if job.rests and ended.was_stopped:
       job.program.withdraw()
       self._waiting.append(name)
+      self._resting[name] = self._jobs.pop(name)
       return
-    if ended.exit_code and signals.first is None:
+    if ended.exit_code and not is_stopping:
       try:
         job.due = job.deaths.note_death(time.monotonic())
         job.program.place()
@@ -237,7 +237,7 @@ class Batch:
     self._jobs.pop(name).program.withdraw()
     on_end(name, ended)
 
-  def _stop(self, on_end: OnEnd, signals: stop_signals.StopSignals) -> None:
+  def _stop(self, on_end: OnEnd) -> None:
     """Asks running programs to stop, so that they write checkpoints."""
     for name, job in list(self._jobs.items()):
       if job.program.state is State.RUNNING:
@@ -247,7 +247,7 @@ class Batch:
         self._jobs.pop(name).program.withdraw()
     deadline = time.monotonic() + _STOP_SECS
     program_lib.wait_for_end(
-        [job.program for job in self._jobs.values()], deadline, signals)
+        [job.program for job in self._jobs.values()], deadline, self._signals)
     for name, job in list(self._jobs.items()):
       if job.program.state is not State.ENDED:
         job.program.withdraw()
@@ -256,4 +256,4 @@ class Batch:
     for server in self._servers:
       server.stop()
     program_lib.wait_for_end(
-        [server.program for server in self._servers], deadline, signals)
+        [server.program for server in self._servers], deadline, self._signals)

@@ -5,7 +5,7 @@ Processors with bfloat16 instructions gain from it, with AMX most; others lose
 """
 
 import pathlib
-from typing import FrozenSet
+from typing import FrozenSet, Tuple
 
 from impala_tf import config as config_lib
 
@@ -48,11 +48,20 @@ def of_learner(config: config_lib.Config, device: str = 'CPU') -> str:
   Variables are float32 with either, so that every machine can resume. `device`
   is TensorFlow's name of any of its devices, which are of one kind.
   """
+  return _choose(config, device)[0]
+
+
+def _choose(config: config_lib.Config, device: str = 'CPU') -> Tuple[str, str]:
+  """Chooses a learner's precision; returns also the reason."""
   if config.learner.precision != 'auto':
-    return config.learner.precision
-  # Runs in one process give the same numbers on every machine.
-  may = is_cpu(device) and not config.experiment.in_process
-  return 'mixed_bfloat16' if may and _gains(config) else 'float32'
+    return config.learner.precision, 'as configured'
+  if config.experiment.in_process:
+    return 'float32', 'the same numbers on every machine'
+  if config.agent.torso not in _THAT_GAIN:
+    return 'float32', f'nothing to gain with the torso {config.agent.torso!r}'
+  has = instructions()
+  return ('mixed_bfloat16' if has and is_cpu(device) else 'float32',
+          f'this processor has {has or "no instructions for bfloat16"}')
 
 
 def of_actor(config: config_lib.Config) -> str:
@@ -61,23 +70,11 @@ def of_actor(config: config_lib.Config) -> str:
   If the learner's precision differs, V-trace corrects for it, since unrolls
   record the policy that acted.
   """
-  if of_learner(config) == 'float32' or not _gains(config):
-    return 'float32'
-  return 'bfloat16'
+  gains = instructions() and config.agent.torso in _THAT_GAIN
+  return 'bfloat16' if gains and of_learner(config) != 'float32' else 'float32'
 
 
 def explain(config: config_lib.Config) -> str:
   """Explains the precision of a learner on CPUs in one line."""
-  has = instructions() or 'no instructions for bfloat16'
-  reason = f'this processor has {has}'
-  if config.learner.precision != 'auto':
-    reason = 'as configured'
-  elif config.experiment.in_process:
-    reason = 'the same numbers on every machine'
-  elif config.agent.torso not in _THAT_GAIN:
-    reason = f'nothing to gain with the torso {config.agent.torso!r}'
-  return f'torso in {of_learner(config)} on CPUs ({reason})'
-
-
-def _gains(config: config_lib.Config) -> bool:
-  return bool(instructions()) and config.agent.torso in _THAT_GAIN
+  precision, reason = _choose(config)
+  return f'torso in {precision} on CPUs ({reason})'

@@ -1,4 +1,4 @@
-"""Files on a disk or behind a URL, and those that come with the package.
+"""Files on a disk, behind a URL, or in the package.
 
 May import `config`.
 """

@@ -1,15 +1,14 @@
 """Checkpoints in a run's directory: written whole, restored from the newest.
 
-    ckpt-N.index, ckpt-N.data-*    the newest few; N counts updates
-    best-N.index, best-N.data-*    the best so far, which `best.json` names
-    best.json                      {"number": N, "score": its score}
-    spare-N.index, spare-N.data-*  while ckpt-N is written once more
+    ckpt-N.*   index and data of the newest few; N counts updates.
+    best-N.*   A copy of the best so far, which `best.json` names.
+    best.json  {"number": N, "score": its score}.
+    spare-N.*  While ckpt-N is written once more.
 
 The best is a separate copy, which no rotation can remove. `best.json` is
 written after the copy, and only then the previous best is removed: a kill at
 any time leaves a whole one. The spare protects a checkpoint that is
-overwritten, as at the end of a run that has just saved, since its index and
-data are replaced one after the other.
+overwritten, since index and data are replaced one after the other.
 """
 
 import contextlib
@@ -85,9 +84,9 @@ def find_best(run_dir: str) -> Optional[Best]:
 def find(run_dir: str, which: Which = NEWEST) -> list[str]:
   """Finds prefixes of candidate checkpoints, in the order of preference.
 
-  `which` is `NEWEST`, with older ones as fallbacks, possibly none; `BEST`; or a
-  number of updates, as in file names. Raises CheckpointError if there is no
-  such checkpoint, or `which` is another text.
+  They are the newest ones, possibly none; the best; or those of a number of
+  updates. Raises CheckpointError if there is no such checkpoint, or `which` is
+  another text.
   """
   if isinstance(which, str) and which not in (NEWEST, BEST):
     raise CheckpointError(
@@ -135,12 +134,11 @@ def _reader(path: str) -> Iterator[Any]:
 
 def restore(parts: Mapping[str, tf.Module], paths: Sequence[str], whole: bool,
             optional: Sequence[str] = ()) -> Optional[str]:
-  """Reads the first checkpoint that is whole and returns its path.
+  """Reads the first checkpoint that is not damaged and returns its path.
 
-  Without `paths` it returns None. If it is `whole`, `parts` cover everything in
-  the file. `optional` ones keep their values if the file, as of an older
-  version, has none. Raises CheckpointError if all checkpoints are damaged,
-  OSError if they are behind a URL that does not answer.
+  Without `paths` it returns None. `whole` demands that `parts` cover everything
+  in the file. `optional` parts keep their values if the file has none. Raises
+  CheckpointError if all are damaged, OSError if a URL does not answer.
   """
   only_to_play = []
   for path in paths:
@@ -154,8 +152,7 @@ def restore(parts: Mapping[str, tf.Module], paths: Sequence[str], whole: bool,
       if whole and missing:
         only_to_play.append(path)
         raise ValueError(f'it holds no {", ".join(missing)}')
-      # `restore`, since `read` would not ask for TensorFlow's own counter, and
-      # the file would hold one thing more than is wanted.
+      # Not `read`, which would ignore TensorFlow's counter in the file.
       with _literal(path) as prefix:
         status = tf.train.Checkpoint(**wanted).restore(prefix)
       status.assert_existing_objects_matched()
@@ -185,10 +182,7 @@ def restore(parts: Mapping[str, tf.Module], paths: Sequence[str], whole: bool,
 
 
 def write_parts(parts: Mapping[str, tf.Module], path: str) -> None:
-  """Writes a checkpoint outside of `Checkpointer`'s; raises OSError.
-
-  `path` is the prefix of its files, in a directory that exists.
-  """
+  """Writes a checkpoint with the prefix `path`; raises OSError."""
   try:
     with _literal(path) as prefix:
       tf.train.Checkpoint(**parts).write(prefix)
@@ -227,8 +221,7 @@ class Checkpointer:
                optional: Sequence[str] = (), **parts: tf.Module):
     """Finds the best checkpoint so far, and writes nothing.
 
-    So many of the newest as `keep` stay. `parts` are saved, the agent as
-    `agent`; for `optional` see `restore`.
+    The newest `keep` stay. `parts` are saved; for `optional` see `restore`.
     """
     self._run_dir = run_dir
     self._keep = keep
@@ -263,9 +256,8 @@ class Checkpointer:
     """Writes a checkpoint whole or not at all; returns its path.
 
     `number` orders checkpoints. The best one has the highest `score`; None or
-    non-finite is unknown. A failed copy of the best is only logged; the
-    previous best stays. Raises OSError if the checkpoint cannot be written;
-    existing ones stay usable.
+    non-finite is unknown. A failed copy of the best is only logged. Raises
+    OSError, and leaves existing ones usable, if there is no room.
     """
     new = os.path.join(self._directory, f'{_PREFIX}-{number}')
     try:

@@ -1,11 +1,9 @@
 """Files of a run, on a disk or behind a URL.
 
 A run's directory may be a path, or a URL such as gs://bucket/run that
-TensorFlow opens: it writes the checkpoints, so all other files must be where it
-can write. TensorFlow takes seconds to import and is imported for URLs only.
-
-Files are read and written whole, as object stores require. There is no
-appending (see `line_log`), and there are no locks.
+TensorFlow opens, since it writes the checkpoints. TensorFlow takes seconds to
+import and is imported for URLs only. Files are read and written whole, as
+object stores require: no appending (see `line_log`), and no locks.
 """
 
 import contextlib
@@ -24,7 +22,7 @@ _PATTERN = re.compile(r'[*?[\\]')  # What makes a path one, for TensorFlow.
 _REMEDY = 'check its name, the network, and what this machine may do there'
 _OF_THIS_MACHINE = ('file', 'ram')
 _opened: Set[str] = set()  # Schemes.
-# What is used of TensorFlow's file functions, for paths and without TensorFlow.
+# Some of TensorFlow's file functions, for paths and without TensorFlow.
 _DISK = types.SimpleNamespace(
     GFile=open, exists=os.path.exists, listdir=os.listdir,
     isdir=lambda path: os.path.isdir(path) and not os.path.islink(path),
@@ -59,8 +57,8 @@ def is_pattern(path: str) -> bool:
 def literal(directory: str) -> Iterator[str]:
   """Yields a path of a directory that is no pattern, while the context lasts.
 
-  TensorFlow looks for files that match what it reads, and Reverb for what it
-  removes: of try[1] they would find those of try1. They know no escapes.
+  TensorFlow and Reverb take names for patterns, without escapes: they would
+  read or remove files of try1 for try[1].
   """
   if not is_pattern(directory):
     yield directory
@@ -81,9 +79,8 @@ def _check_scheme(url: str) -> None:
   import tensorflow as tf
   gfile = tf.io.gfile
   if _scheme(url) not in gfile.get_registered_schemes():
-    # Otherwise tensorflow-io 0.36.0 cuts short what it reads from S3, and no
-    # checkpoint can be written or read: 'truncated block read', as in
-    # https://github.com/tensorflow/tensorflow/issues/61449.
+    # Otherwise tensorflow-io 0.36.0 reads checkpoints from S3 in part only:
+    # 'truncated block read', see github.com/tensorflow/tensorflow/issues/61449.
     os.environ.setdefault('S3_DISABLE_MULTI_PART_DOWNLOAD', '1')
     with contextlib.suppress(ImportError):
       importlib.import_module('tensorflow_io')  # Registers more schemes.
@@ -123,8 +120,8 @@ def one_line(error: BaseException, max_characters: Optional[int] = 300) -> str:
 def were_urls_opened() -> bool:
   """Returns whether the process should end at once, without cleaning up.
 
-  Some of the libraries with which TensorFlow opens URLs abort a process that
-  ends in order, and so does a thread that still waits for an answer.
+  Some libraries of TensorFlow for URLs, and threads that wait for an answer,
+  abort a process that ends in order.
   """
   return bool(_opened)
 
@@ -132,8 +129,7 @@ def were_urls_opened() -> bool:
 def reach(url: str, secs: float) -> None:
   """Waits until the store behind a directory's URL answers.
 
-  TensorFlow itself would try for minutes. Raises RemoteError if there is no
-  answer within `secs`, or the answer is an error.
+  Raises RemoteError if it does not within `secs`, or answers with an error.
   """
   if re.match(r'file://[^/]', url):
     # TensorFlow would take 'a' of file://a/b for the name of a machine.
@@ -188,8 +184,7 @@ def new_path(path: str) -> str:
 def write(path: str, content: bytes) -> None:
   """Writes a file whole or not at all; raises OSError.
 
-  Behind a URL, `content` must not be empty: some stores cannot rename an empty
-  file.
+  Behind a URL, `content` must not be empty: some stores cannot rename that.
   """
   new = new_path(path)
   with _gfile(path) as gfile:

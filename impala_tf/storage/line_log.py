@@ -1,8 +1,7 @@
 """Logs of lines that one process appends while others read them.
 
-On a disk a log grows. Object stores cannot append: behind a URL the whole log
-is rewritten, which costs little, since rows are small and seconds apart.
-(TensorFlow's appending does the same, and is not atomic.)
+On a disk a log grows. Object stores cannot append, so behind a URL the whole
+log is rewritten; rows are small and seconds apart.
 """
 
 import errno
@@ -42,8 +41,7 @@ class _FileAppender:
 class _RemoteAppender:
   """A log behind a URL, which a thread writes so that the caller never waits.
 
-  Lines that arrive during a write, or that failed to be written, go with the
-  next one.
+  Lines that arrive during a write, or could not be written, go with the next.
   """
 
   def __init__(self, path: str):
@@ -89,8 +87,8 @@ def open_for_appending(path: str) -> Appender:
 def append_durably(path: str, line: bytes) -> None:
   """Appends a line that then survives a crash of the machine.
 
-  An incomplete last line of a killed process is removed first. Raises OSError
-  if there is no room; the file is then as before.
+  It first removes half a line of a killed process. Raises OSError if there is
+  no room, and leaves the file as before.
   """
   with open(path, 'ab+', buffering=0) as file:
     file.seek(0)
@@ -116,7 +114,7 @@ def sync(path: str) -> None:
 
 
 def _parts(path: str) -> List[str]:
-  """Lists the files of a log behind a URL: earlier versions wrote pieces."""
+  """Lists the files of a log; behind URLs earlier versions wrote pieces."""
   directory, name = os.path.split(path)
   stem, ending = map(re.escape, os.path.splitext(name))
   return [os.path.join(directory, found) for found in files.names(directory)
@@ -151,7 +149,7 @@ class _RemoteReader:
 
   def __init__(self, path: str):
     self._path = path
-    self._content = b''  # What was there at the last call.
+    self._content = b''  # At the last call.
 
   def new_lines(self) -> List[bytes]:
     """See `open_for_reading`."""
@@ -171,9 +169,8 @@ def open_for_reading(path: str) -> Reader:
   """Makes a reader of a log that may be growing.
 
   Its `new_lines` returns the lines since the last call, oldest first; none
-  without a log. An incomplete last line is left for later: it is being written,
-  or was cut short by a kill. After `keep` the reader restarts at the first
-  line.
+  without a log. Half a line at the end is left for later. After `keep` the
+  reader restarts at the first line.
   """
   return _RemoteReader(path) if files.is_url(path) else _FileReader(path)
 
@@ -184,19 +181,12 @@ def keep(path: str, is_wanted: Callable[[bytes], bool]) -> None:
   `is_wanted` must hold for all lines before one for which it holds. The log
   need not exist.
   """
-  if not files.is_url(path):
-    if os.path.exists(path):
-      files.write(path, _wanted(_FileReader(path).new_lines(), is_wanted))
-    return
   # Backwards, so that the next call does the rest if this one is killed.
   for part in reversed(_parts(path)):
     content = files.read(part)
-    wanted = _wanted(content.splitlines(), is_wanted)
-    if not wanted:  # Some stores have no empty files.
+    lines = content[:content.rfind(b'\n') + 1].splitlines(keepends=True)
+    wanted = b''.join(line for line in lines if is_wanted(line))
+    if not wanted and files.is_url(part):  # Some stores have no empty files.
       files.remove(part)
     elif wanted != content:
       files.write(part, wanted)
-
-
-def _wanted(lines: List[bytes], is_wanted: Callable[[bytes], bool]) -> bytes:
-  return b''.join(line + b'\n' for line in lines if is_wanted(line))

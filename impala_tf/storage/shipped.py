@@ -1,7 +1,7 @@
 """Files that come with the package: configs, and agents in the box.
 
-A clone has them in configs/ and testdata/agents/, an installed package has them
-in its own configs/ and box/.
+A clone has them in configs/ and testdata/agents/, a package in configs/ and
+box/.
 """
 
 import difflib
@@ -36,8 +36,8 @@ def find_config(path: str, kind: str = '') -> str:
   """Finds a .gin file by its path or, if there is none, by its name.
 
   A path counts from the working directory, or from the one that holds configs/;
-  a name is such as 'atari/pong'. For `kind` see `config_names`. Raises
-  ConfigError, which names the nearest.
+  a name is such as 'atari/pong'; for `kind` see `config_names`. Raises
+  ConfigError with the nearest name.
   """
   name = f'{path}.gin'
   for candidate in (path, ROOT / path, _CONFIGS / kind / name, _CONFIGS / name):
