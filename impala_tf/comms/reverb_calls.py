@@ -51,11 +51,13 @@ def save(client: reverb.Client) -> None:
 
 def flush(client: reverb.Client, writer: reverb.TrajectoryWriter,
           max_pending: int = 0,
-          on_wait: Callable[[], None] = lambda: None) -> None:
+          on_wait: Callable[[], None] = lambda: None,
+          probe_secs: Optional[int] = None) -> None:
   """Waits, as long as it takes, until tables have received a writer's items.
 
   Up to `max_pending` items may still be on their way then. Calls `on_wait`
-  about every second. Raises ConnectionError if the server no longer answers.
+  about every second. Raises ConnectionError if the server does not answer in
+  `probe_secs`, see `server_info`.
   """
   while True:
     try:
@@ -63,7 +65,7 @@ def flush(client: reverb.Client, writer: reverb.TrajectoryWriter,
                    timeout_ms=_FLUSH_TIMEOUT_MS)
       return
     except reverb.errors.DeadlineExceededError:
-      server_info(client)
+      server_info(client, probe_secs)
       on_wait()
 
 

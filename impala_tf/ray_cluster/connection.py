@@ -39,14 +39,14 @@ class Resources(NamedTuple):
     return Resources(self.cpus - needs.cpus, self.gpus - needs.gpus)
 
 
-def _probe(address: str) -> None:
+def _probe(address: str, limit_secs: float) -> None:
   """Raises UserError if nothing listens; Ray would take minutes to notice."""
   host, _, port = address.rpartition(':')
   if '/' in host or not host or not port.isdecimal():
     raise config_lib.UserError(
         f"--ray_address must be 'auto' or HOST:PORT, but is {address!r}; give "
         "that of Ray's head node, as `ray start` says it there")
-  wait = waiting.Waiting(f'Ray at {address}', _CONNECT_SECS, lambda line: None)
+  wait = waiting.Waiting(f'Ray at {address}', limit_secs, lambda line: None)
   try:
     waiting.for_port(address, wait.poll)
   except waiting.PeerMissing as error:
@@ -68,14 +68,14 @@ def _find_auto() -> Optional[str]:
 
 
 @contextlib.contextmanager
-def connected(address: Optional[str], spare_cpus: float = 0.
-              ) -> Iterator[List[Resources]]:
+def connected(address: Optional[str], spare_cpus: float = 0.,
+              limit_secs: float = _CONNECT_SECS) -> Iterator[List[Resources]]:
   """Connects to a cluster for a context, and yields the resources of each node.
 
   `address` is 'auto' or 'HOST:PORT' of a cluster with this machine as a node;
   None for Ray on this machine, which counts `spare_cpus` more than there are,
   and is stopped in the end. Raises UserError if Ray is not installed or cannot
-  be reached, RunFailed if it fails later.
+  be reached in time, RunFailed if it fails later.
   """
   os.environ.setdefault('RAY_USAGE_STATS_ENABLED', '0')
   try:
@@ -93,7 +93,7 @@ def connected(address: Optional[str], spare_cpus: float = 0.
         '_node_ip_address': '127.0.0.1'}
   else:
     options = {'address': _find_auto() if address == 'auto' else address}
-    _probe(options['address'])
+    _probe(options['address'], limit_secs)
   try:
     ray.init(log_to_driver=False, logging_level=logging.ERROR, **options)
   except (OSError, RuntimeError, TimeoutError, ValueError) as error:

@@ -64,13 +64,18 @@ class RayProgram(program_lib.Program):
   def __init__(self, name: str, log_dir: pathlib.Path,
                needs: ray_connection.Resources,
                environment: Optional[Mapping[str, str]] = None,
-               needed: Sequence[str] = ()):
-    """Prepares the program; its node must have the `needed` paths."""
+               needed: Sequence[str] = (),
+               silence_secs: float = _SILENCE_SECS):
+    """Prepares the program; its node must have the `needed` paths.
+
+    A node that does not answer for `silence_secs` is given up.
+    """
     super().__init__(name, log_dir)
     self.report: Report  # The last one, once the program has been placed.
     self._needs = needs
     self._variables = environment or {}
     self._needed = needed
+    self._max_silent_secs = silence_secs
     self._host: Any = None
     self._answer: Any = None  # That is awaited, if any.
     self._silent_secs = 0.
@@ -146,11 +151,11 @@ class RayProgram(program_lib.Program):
     if self.state in (State.ABSENT, State.PLACING):
       return  # It has not been asked yet: Ray looks for room.
     self._silent_secs += secs
-    if self._silent_secs > _SILENCE_SECS:
+    if self._silent_secs > self._max_silent_secs:
       ray.kill(self._host)
       self._host = None
       self._lose(f'{self.place_name} has not answered for '
-                 f'{_SILENCE_SECS:.0f} s')
+                 f'{self._max_silent_secs:.0f} s')
 
   def _lose(self, cause: str, is_for_good: bool = False):
     if self.state is State.RUNNING or is_for_good:

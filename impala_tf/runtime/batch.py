@@ -17,8 +17,6 @@ from impala_tf.runtime import supervisor
 State = program_lib.State
 
 _STOP_SECS = 9.  # Ctrl-C promises to end within 10.
-# A program that is lost so often takes its machine with it, most likely.
-_MAX_LOSSES = 3
 _DEATHS_WINDOW_SECS = 3600.
 
 
@@ -60,6 +58,8 @@ class Turns:
   asked to stop and start again later by the same command.
   """
   max_deaths = 0  # Most restarts of a program that dies, within an hour.
+  # Of one that is lost. It most likely takes its machine with it.
+  max_losses = 3
 
   def choose(self, waiting: Sequence[str]) -> str:
     """Returns the name of the program to start next."""
@@ -80,10 +80,11 @@ IN_ORDER = Turns()
 class _Job:
   """A program that may be lost or die a limited number of times."""
 
-  def __init__(self, program: program_lib.Program, max_deaths: int):
+  def __init__(self, program: program_lib.Program, turns: Turns):
     self.program = program
-    self.losses = restarts.Restarts(program, _MAX_LOSSES, math.inf)
-    self.deaths = restarts.Restarts(program, max_deaths, _DEATHS_WINDOW_SECS)
+    self.losses = restarts.Restarts(program, turns.max_losses, math.inf)
+    self.deaths = restarts.Restarts(
+        program, turns.max_deaths, _DEATHS_WINDOW_SECS)
     self.due = 0.  # Earliest next start, by the monotonic clock.
     self.rests = False  # Whether it was asked to make room for another.
 
@@ -183,7 +184,7 @@ class Batch:
       if name in self._resting:
         self._jobs[name] = self._resting.pop(name)
       else:
-        self._jobs[name] = _Job(self._make_program(name), turns.max_deaths)
+        self._jobs[name] = _Job(self._make_program(name), turns)
     if group.server is not None:
       self._servers.append(_Server(group.server, group.names))
 
@@ -202,7 +203,8 @@ class Batch:
       except program_lib.RunFailed:
         self._end(name, Ended(
             1, False,
-            f'{program.how_it_ended()}, as {_MAX_LOSSES} times before'), on_end)
+            f'{program.how_it_ended()}, as {turns.max_losses} times before'),
+                  on_end)
     elif program.state is State.ABSENT:
       program.place()
     elif program.state is State.RUNNING and self._waiting and (

@@ -21,7 +21,8 @@ _DIRECTORIES = pathlib.Path('/sys/devices/system/cpu')
 
 
 @contextlib.contextmanager
-def claim(config: config_lib.Config) -> Iterator[List[int]]:
+def claim(config: config_lib.Config,
+          directories: pathlib.Path = _DIRECTORIES) -> Iterator[List[int]]:
   """Claims a core for each of `ActorConfig.num_actors` until the context ends.
 
   Yields the core of each actor. It yields none if their number is not that of
@@ -36,7 +37,7 @@ def claim(config: config_lib.Config) -> Iterator[List[int]]:
   with contextlib.ExitStack() as claims:
     try:
       for core in cores:
-        directory = os.open(_DIRECTORIES / f'cpu{core}', os.O_RDONLY)
+        directory = os.open(directories / f'cpu{core}', os.O_RDONLY)
         claims.callback(os.close, directory)  # No child inherits it.
         fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:  # Another run's, or this system shows no cores.

@@ -174,7 +174,7 @@ def join(place: Place, poll: waiting.PollFn) -> Learners:
   # handler of a signal would run. If a learner dies just then, this ends the
   # process with a traceback and exit code 1.
   try:
-    with _ending_after(_CONNECT_SECS):
+    with ending_after(_CONNECT_SECS):
       cluster = tf.train.ClusterSpec({'worker': list(place.addresses)})
       strategy = tf.distribute.MultiWorkerMirroredStrategy(
           tf.distribute.cluster_resolver.SimpleClusterResolver(
@@ -201,7 +201,7 @@ def _meet(place: Place, poll: waiting.PollFn) -> None:
 
 
 @contextlib.contextmanager
-def _ending_after(secs: float) -> Iterator[None]:
+def ending_after(secs: float) -> Iterator[None]:
   """Ends this process, with tracebacks, if the context lasts longer.
 
   With TensorFlow's own timeout, each message would leave two threads that sleep
@@ -253,7 +253,7 @@ class _Together(Learners):
     return self.strategy.experimental_local_results(rows)[0]
 
   def gather(self, numbers: Sequence[float]) -> np.ndarray:
-    with self.noticing_loss(), _ending_after(_TIMEOUT_SECS):
+    with self.noticing_loss(), ending_after(_TIMEOUT_SECS):
       rows = self._gather(tf.constant(numbers, tf.float64)).numpy()
     return rows[::self._num_local]  # Devices of one learner have equal rows.
 
@@ -297,5 +297,5 @@ class _Learner:
 
   def update(self, unroll: types.Unroll) -> Dict[str, np.float32]:
     """Applies one update; raises PeerLost if another learner has gone."""
-    with self._learners.noticing_loss(), _ending_after(_TIMEOUT_SECS):
+    with self._learners.noticing_loss(), ending_after(_TIMEOUT_SECS):
       return self._learner.update(unroll)

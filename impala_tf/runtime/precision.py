@@ -14,13 +14,11 @@ _INSTRUCTIONS = {'amx_bf16': 'AMX', 'avx512_bf16': 'AVX-512 BF16'}
 # Torsos of images. An 'mlp' gains little and would see observations in 8 bits.
 _THAT_GAIN = ('shallow', 'nature', 'deep')
 
-_CPU_INFO = '/proc/cpuinfo'
 
-
-def cpu_flags() -> FrozenSet[str]:
+def cpu_flags(path: str = '/proc/cpuinfo') -> FrozenSet[str]:
   """Lists the processor's features; empty if the system does not list them."""
   try:
-    lines = pathlib.Path(_CPU_INFO).read_text(encoding='utf-8').splitlines()
+    lines = pathlib.Path(path).read_text(encoding='utf-8').splitlines()
   except OSError:
     return frozenset()
   for line in lines:

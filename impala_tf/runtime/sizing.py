@@ -8,7 +8,7 @@ import dataclasses
 import math
 import os
 import pathlib
-from typing import List, NamedTuple, Optional, Tuple
+from typing import List, NamedTuple, Optional, Sequence, Tuple
 
 from impala_tf import config as config_lib
 from impala_tf.runtime import plurals
@@ -37,10 +37,10 @@ def num_cores() -> int:
   return len(os.sched_getaffinity(0))
 
 
-def memory_bytes() -> int:
+def memory_bytes(limit_paths: Sequence[str] = _CGROUP_LIMITS) -> int:
   """Returns the memory of this machine or its container in bytes."""
   limits = [os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES')]
-  for path in _CGROUP_LIMITS:
+  for path in limit_paths:
     try:
       limits.append(int(pathlib.Path(path).read_text()))
     except (OSError, ValueError):  # Not there, or 'max'.

@@ -37,13 +37,15 @@ class StopSignals:
     are_repeated: whether another followed after more than a second.
   """
 
-  def __init__(self, note_first_only: bool = False):
+  def __init__(self, note_first_only: bool = False,
+               clock: Callable[[], float] = time.monotonic):
     """Starts without a signal.
 
     With `note_first_only`, a repeated signal is handled as before the context,
     for processes that may hang in the user's code.
     """
     self._note_first_only = note_first_only
+    self._clock = clock
     self._handlers: Dict[int, Any] = {}
     self._first_time = 0.
     self.first: Optional[int] = None
@@ -62,7 +64,7 @@ class StopSignals:
       signal.signal(signum, handler)
 
   def _note(self, signum, unused_frame):
-    now = time.monotonic()
+    now = self._clock()
     if self.first is None:
       self.first, self._first_time = signum, now
     elif now - self._first_time > _ONE_REQUEST_SECS:

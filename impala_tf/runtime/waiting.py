@@ -30,8 +30,8 @@ class PeerLost(ConnectionError):
 class Waiting:
   """A wait for a peer, with progress messages and a deadline."""
 
-  def __init__(self, peer: str, limit_secs: float,
-               say: Callable[[str], None]):
+  def __init__(self, peer: str, limit_secs: float, say: Callable[[str], None],
+               clock: Callable[[], float] = time.monotonic):
     """Starts the wait for `peer`, a name for messages, which `say` shows.
 
     After `limit_secs`, which may be infinity, `poll` raises.
@@ -39,8 +39,9 @@ class Waiting:
     self._peer = peer
     self._limit_secs = limit_secs
     self._say = say
+    self._clock = clock
     self._secs = 0.
-    self._last_poll = time.monotonic()
+    self._last_poll = clock()
     self._next_line_secs = 0.
 
   def poll(self, cause: str = '') -> None:
@@ -48,7 +49,7 @@ class Waiting:
 
     Raises PeerMissing, with the cause, if the wait has taken too long.
     """
-    now = time.monotonic()
+    now = self._clock()
     self._secs += min(now - self._last_poll, _MAX_POLL_SECS)
     self._last_poll = now
     because = f': {cause}' if cause else ''
@@ -64,9 +65,10 @@ class Waiting:
 
   def restart(self) -> float:
     """Starts another wait, silent at first; returns the last one's seconds."""
-    secs = self._secs + min(time.monotonic() - self._last_poll, _MAX_POLL_SECS)
+    now = self._clock()
+    secs = self._secs + min(now - self._last_poll, _MAX_POLL_SECS)
     self._secs = 0.
-    self._last_poll = time.monotonic()
+    self._last_poll = now
     self._next_line_secs = _SAY_SECS
     return secs
 

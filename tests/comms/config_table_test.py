@@ -35,7 +35,7 @@ def test_config_is_waited_for_and_arrives_as_it_is():
 
 
 @pytest.mark.slow
-def test_server_that_is_no_learner_is_not_taken_for_one():
+def test_server_of_something_else_does_not_answer():
 
   def poll(cause):
     raise TimeoutError(cause)

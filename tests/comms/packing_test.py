@@ -35,11 +35,6 @@ def test_batches_come_back_whole(packed):
         tf.nest.map_structure(lambda t: t.numpy()[i], batch), original)  # noqa: B023
 
 
-def test_stamp_comes_back_beside_the_unroll(packed):
-  columns = unrolls.columns(unrolls.numbered(1), STAMP)
-  assert packed.stamp([tf.constant(column) for column in columns]) == STAMP
-
-
 def test_agents_come_back_beside_a_batch(packed):
   columns = [tf.stack(column) for column in zip(*(
       unrolls.columns(

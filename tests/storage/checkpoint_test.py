@@ -59,6 +59,14 @@ def _names_of(tmp_path, *numbers):
           for path in saved_parts.checkpoint_files(tmp_path, number)}
 
 
+def _check_restored(run_dir, name, values):
+  """Restores into new parts, which it returns; checks which and its values."""
+  parts = saved_parts.Parts(run_dir, seed=2)
+  assert parts.checkpointer.restore().endswith(name)
+  saved_parts.assert_equal(parts.values(), values)
+  return parts
+
+
 def _flip(path):
   content = bytearray(path.read_bytes())
   content[len(content) // 3] ^= 0xff
@@ -87,9 +95,7 @@ def _other_run(index, data):
 def test_damaged_newest_is_said_and_the_one_before_taken(
     saved, tmp_path, damage, caplog):
   damage(*saved_parts.checkpoint_files(tmp_path, 12))
-  parts = saved_parts.Parts(tmp_path, seed=2)
-  assert parts.checkpointer.restore().endswith('ckpt-5')
-  saved_parts.assert_equal(parts.values(), saved[5])
+  parts = _check_restored(tmp_path, 'ckpt-5', saved[5])
   message, = [r.getMessage() for r in caplog.records
               if r.levelname == 'ERROR']
   assert 'ckpt-12 is damaged, trying the one before' in message
@@ -97,9 +103,7 @@ def test_damaged_newest_is_said_and_the_one_before_taken(
   # The next one saved is the newest, learned anew to where it was.
   values = parts.randomise(13)
   parts.checkpointer.save(12)
-  again = saved_parts.Parts(tmp_path)
-  assert again.checkpointer.restore().endswith('ckpt-12')
-  saved_parts.assert_equal(again.values(), values)
+  _check_restored(tmp_path, 'ckpt-12', values)
 
 
 def test_all_damaged_is_an_error_of_one_line(saved, tmp_path):
@@ -110,8 +114,7 @@ def test_all_damaged_is_an_error_of_one_line(saved, tmp_path):
     saved_parts.Parts(tmp_path).checkpointer.restore()
   message = str(raised.value)
   assert 'all 2 checkpoints' in message and str(tmp_path) in message
-  assert 'put back a good copy, or choose another run directory' in message
-  assert '\n' not in message
+  assert 'put back a good copy' in message and '\n' not in message
 
 
 def test_kill_while_writing_leaves_the_one_before(saved, tmp_path):
@@ -125,22 +128,19 @@ def test_kill_while_writing_leaves_the_one_before(saved, tmp_path):
   (directory / 'ckpt-20.data-00000-of-00001').write_bytes(data.read_bytes())
   (directory / 'ckpt-20.index.tempstate7').write_bytes(index.read_bytes())
   (directory / 'checkpoint.tmp8').write_text('half')
-  parts = saved_parts.Parts(tmp_path)
-  assert parts.checkpointer.restore().endswith('ckpt-12')
-  saved_parts.assert_equal(parts.values(), saved[12])
+  (directory / 'checkpoint').write_text('nonsense {')  # Of earlier versions.
+  parts = _check_restored(tmp_path, 'ckpt-12', saved[12])
   assert _names(tmp_path) == _names_of(tmp_path, 5, 12)
   # A resumed run can be resumed again.
   values = parts.randomise(20)
   parts.checkpointer.save(20)
-  again = saved_parts.Parts(tmp_path)
-  assert again.checkpointer.restore().endswith('ckpt-20')
-  saved_parts.assert_equal(again.values(), values)
+  _check_restored(tmp_path, 'ckpt-20', values)
 
 
 @pytest.mark.parametrize('is_resumed', [False, True])
 def test_kill_while_writing_one_of_the_same_number_leaves_the_later(
     tmp_path, monkeypatch, is_resumed):
-  """Between the two files: new data, and the index of what was there before."""
+  """Kills it between the two files: the data is new, and the index is old."""
   parts = saved_parts.Parts(tmp_path, keep=1)
   parts.randomise(1)
   parts.checkpointer.save(12)
@@ -170,9 +170,7 @@ def test_kill_while_writing_one_of_the_same_number_leaves_the_later(
   for number in 12, 13, 13:
     again.checkpointer.save(number)
   assert not list((tmp_path / 'checkpoints').glob('spare*'))
-  last = saved_parts.Parts(tmp_path, keep=1)
-  assert last.checkpointer.restore().endswith('ckpt-13')
-  saved_parts.assert_equal(last.values(), values)
+  _check_restored(tmp_path, 'ckpt-13', values)
 
 
 def test_more_checkpoints_than_are_kept_do_not_stay_for_ever(tmp_path):
@@ -195,12 +193,10 @@ def test_newest_is_kept_though_one_of_a_higher_number_is_damaged(tmp_path):
   assert parts.checkpointer.restore().endswith('ckpt-12')
   values = parts.randomise(2)
   parts.checkpointer.save(15)
-  again = saved_parts.Parts(tmp_path, keep=1)
-  assert again.checkpointer.restore().endswith('ckpt-15')
-  saved_parts.assert_equal(again.values(), values)
+  _check_restored(tmp_path, 'ckpt-15', values)
 
 
-@pytest.mark.parametrize('size', [0, 1, 500, 2_000])
+@pytest.mark.parametrize('size', [0, 500])
 @pytest.mark.slow
 def test_failed_save_is_an_error_and_leaves_the_others(saved, tmp_path, size):
   assert size < saved_parts.checkpoint_files(tmp_path, 12)[1].stat().st_size
@@ -212,36 +208,20 @@ def test_failed_save_is_an_error_and_leaves_the_others(saved, tmp_path, size):
     with pytest.raises(OSError, match='checkpoint 20 could not be written to'):
       parts.checkpointer.save(20)
   assert _names(tmp_path) == before
-  again = saved_parts.Parts(tmp_path)
-  assert again.checkpointer.restore().endswith('ckpt-12')
-  saved_parts.assert_equal(again.values(), saved[12])
+  _check_restored(tmp_path, 'ckpt-12', saved[12])
   parts.checkpointer.save(21)  # There is room again.
   assert saved_parts.Parts(tmp_path).checkpointer.restore().endswith('ckpt-21')
 
 
-def test_tensorflows_list_of_earlier_versions_is_not_trusted_and_goes(
-    saved, tmp_path):
-  state = tmp_path / 'checkpoints' / 'checkpoint'
-  for content in 'nonsense {', 'model_checkpoint_path: "ckpt-99"\n':
-    state.write_text(content)
-    parts = saved_parts.Parts(tmp_path, seed=2)
-    assert parts.checkpointer.restore().endswith('ckpt-12')
-    saved_parts.assert_equal(parts.values(), saved[12])
-    assert not state.exists()
-
-
 @pytest.mark.parametrize('name', [
-    'lr=[0.001]', 'try[1]', 'a*', 'a?', 'a\\b', 'a:b', 'a b', 'größe',
-    '%d {x} $HOME', 'x' * 250])
+    'lr=[0.001]', 'a*?\\b', 'a: größe %d {x} $HOME', 'x' * 250])
 def test_any_directory_is_taken_as_it_is(tmp_path, name):
   run_dir = tmp_path / name
   parts = saved_parts.Parts(run_dir, keep=1)
   for number in 1, 2, 2, 3:
     values = parts.randomise(number)
     parts.checkpointer.save(number, score=number)
-  again = saved_parts.Parts(run_dir, seed=2)
-  assert again.checkpointer.restore() == str(run_dir / 'checkpoints' / 'ckpt-3')
-  saved_parts.assert_equal(again.values(), values)
+  again = _check_restored(run_dir, 'ckpt-3', values)
   assert checkpoint.is_whole(checkpoint.find(str(run_dir), 'best')[0])
   copy = str(run_dir / 'copy')
   checkpoint.write_parts({'totals': parts.totals}, copy)
@@ -310,8 +290,9 @@ def _restored(path):
 
 def test_best_stays_until_there_is_a_better_though_the_newest_go_on(tmp_path):
   parts = saved_parts.Parts(tmp_path, keep=2)
-  # None, before 100 episodes have ended; 3 is as good as 4 and came first.
-  values = _save_scored(parts, None, 1., 5., 5., 4., 2., None)
+  # 3 is as good as 4 and came first.
+  values = _save_scored(
+      parts, None, float('nan'), 5., 5., float('inf'), 2., None)
   best = checkpoint.find_best(str(tmp_path))
   assert (best.number, best.score) == (3, 5.)
   assert checkpoint.find(str(tmp_path), 'best') == [best.path]
@@ -330,14 +311,11 @@ def test_best_stays_until_there_is_a_better_though_the_newest_go_on(tmp_path):
   saved_parts.assert_equal(_restored(best), better)
 
 
-def test_score_that_is_not_finite_is_not_the_best(tmp_path):
-  nan, inf = float('nan'), float('inf')
-  _save_scored(saved_parts.Parts(tmp_path), nan, inf, 1., nan)
-  assert checkpoint.find_best(str(tmp_path)).number == 3
-  # Nor one that was written down before.
+def test_best_of_a_score_that_is_not_finite_is_replaced(tmp_path):
+  parts = saved_parts.Parts(tmp_path)
+  parts.checkpointer.save(3, 1.)
   (tmp_path / 'checkpoints' / 'best.json').write_text(
       '{"number": 3, "score": NaN}')
-  assert checkpoint.find_best(str(tmp_path)) is None
   saved_parts.Parts(tmp_path).checkpointer.save(5, -7.)
   assert checkpoint.find_best(str(tmp_path)).number == 5
 
@@ -345,7 +323,6 @@ def test_score_that_is_not_finite_is_not_the_best(tmp_path):
 @pytest.mark.parametrize('step', ['write', 'json', 'remove'])
 def test_best_that_is_cut_short_leaves_one_that_is_whole(
     tmp_path, monkeypatch, step):
-  """Ends the writing of a better one at each of its steps, as a kill would."""
   parts = saved_parts.Parts(tmp_path)
   values = _save_scored(parts, 1., 5.)
   values[3] = parts.randomise(3)
@@ -383,12 +360,10 @@ def test_checkpoint_is_found_by_its_number_or_what_there_is_is_listed(tmp_path):
   for number, name in (1, 'best-1'), (2, 'ckpt-2'), (3, 'ckpt-3'):
     path, = checkpoint.find(run_dir, number)
     assert path == str(tmp_path / 'checkpoints' / name)
-  with pytest.raises(checkpoint.CheckpointError,
-                     match=r"or a number \(int\), but not the text '3'$"):
-    checkpoint.find(run_dir, '3')
-  with pytest.raises(checkpoint.CheckpointError, match=(
-      r'holds no checkpoint 4; there are 3, 2, best \(1\)')):
-    checkpoint.find(run_dir, 4)
+  for which, words in (('3', "but not the text '3'$"),
+                       (4, r'no checkpoint 4; there are 3, 2, best \(1\)')):
+    with pytest.raises(checkpoint.CheckpointError, match=words):
+      checkpoint.find(run_dir, which)
 
 
 def test_best_is_read_by_its_number_while_one_of_both_files_is_whole(tmp_path):
@@ -415,7 +390,7 @@ def test_best_copy_that_cannot_be_written_costs_nothing_else(
 
   def write_in_vain(parts, path):
     if path == str(in_the_way.with_suffix('')):
-      # Where the index should go, so that TensorFlow cannot put it there.
+      # A directory in the place of the index.
       (in_the_way / 'x').mkdir(parents=True)
     return write(parts, path)
 
@@ -451,9 +426,7 @@ def test_behind_a_url_damage_costs_the_newest_only_and_remains_go(tmp_path):
                'ckpt-20.data-00000-of-00001', 'ckpt-20.index.tempstate7',
                'checkpoint.tmp8'):
     files.write(f'{directory}/{name}', b'half')
-  again = saved_parts.Parts(url, seed=2)
-  assert again.checkpointer.restore() == f'{directory}/ckpt-12'
-  saved_parts.assert_equal(again.values(), values[12])
+  again = _check_restored(url, f'{directory}/ckpt-12', values[12])
   assert files.names(directory) == whole
   files.write(f'{directory}/ckpt-12.index', b'half')
   assert again.checkpointer.restore() == f'{directory}/ckpt-5'

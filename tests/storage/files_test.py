@@ -60,11 +60,9 @@ def test_file_that_has_no_room_leaves_the_old_one(tmp_path, scheme):
 
 
 @pytest.mark.parametrize('path, is_url, needs_network', [
-    ('runs/pong', False, False), ('/a/b', False, False), ('', False, False),
-    ('a b://c', False, False), ('file:///a', True, False),
-    ('ram://a', True, False), ('gs://a/b', True, True),
-    ('s3://a', True, True), ('hdfs://host:9000/a', True, True)])
-def test_url_is_told_from_a_path(path, is_url, needs_network):
+    ('/a/b', False, False), ('', False, False), ('a b://c', False, False),
+    ('file:///a', True, False), ('gs://a/b', True, True)])
+def test_url_is_no_path(path, is_url, needs_network):
   assert files.is_url(path) == is_url
   assert files.needs_network(path) == needs_network
 
@@ -78,22 +76,18 @@ def test_what_tensorflow_does_not_open_is_said_at_once(url, words):
   assert '\n' not in str(raised.value)
 
 
-def test_silence_ends(monkeypatch):
+def test_store_that_is_silent_or_refuses_is_an_error_with_a_remedy(monkeypatch):
   never = threading.Event()
-  monkeypatch.setattr(files, 'exists', lambda path: never.wait(60.))
-  with pytest.raises(files.RemoteError, match='no answer within 0 s; check'):
-    files.reach('ram://a', 0.1)
-  never.set()
-
-
-def test_error_is_told_in_one_line_with_a_remedy(monkeypatch):
 
   def fail(path):
     raise files.RemoteError(5, 'permission denied')
 
-  monkeypatch.setattr(files, 'exists', fail)
-  with pytest.raises(files.RemoteError, match='^permission denied; check its'):
-    files.reach('ram://a', 60.)
+  for exists, words in ((lambda path: never.wait(60.), 'no answer within 0 s'),
+                        (fail, '^permission denied')):
+    monkeypatch.setattr(files, 'exists', exists)
+    with pytest.raises(files.RemoteError, match=f'{words}; check its name'):
+      files.reach('ram://a', 0.1)
+  never.set()
 
 
 @pytest.mark.timeout(400)
