@@ -7,7 +7,7 @@ import pytest
 
 from tests.fixtures import programs
 
-# Starts the program given, tells its process id, and waits to be killed.
+# Starts the given program, prints its process id, and waits to be killed.
 _PARENT = """
 import os, subprocess, sys
 child = subprocess.Popen([

@@ -20,32 +20,32 @@ def _config(num_actors=_NUM_CORES, **values):
       actor=config_lib.ActorConfig(num_actors=num_actors, **values))
 
 
-@pytest.fixture(autouse=True, name='directories')
-def _directories(tmp_path, monkeypatch):
-  """Gives each test directories of its own: runs may be under way here."""
+@pytest.fixture(name='directories')
+def _directories(tmp_path):
+  """Makes new directories of cores: runs may be under way here."""
   for core in _ALL:
     (tmp_path / f'cpu{core}').mkdir()
-  monkeypatch.setattr(cores, '_DIRECTORIES', tmp_path)
   return tmp_path
 
 
-def _claimed(config):
-  with cores.claim(config) as core_of:
+def _claimed(directories, config=None):
+  with cores.claim(config or _config(), directories) as core_of:
     return core_of
 
 
 @pytest.mark.parametrize('config', [
     _config(_NUM_CORES + 1), _config(_NUM_CORES - 1 or 3),
     _config(pinned=False), _config(env_processes=1)])
-def test_actors_move_freely_where_cores_do_not_match_them(config):
-  assert _claimed(config) == []
+def test_actors_move_freely_if_cores_do_not_match_them(directories, config):
+  assert _claimed(directories, config) == []
 
 
-def test_each_actor_has_a_core_and_a_second_run_none_until_the_first_ends():
-  with cores.claim(_config()) as first:
+def test_each_actor_has_a_core_and_a_second_run_none_until_the_first_ends(
+    directories):
+  with cores.claim(_config(), directories) as first:
     assert first == _ALL
-    assert _claimed(_config()) == []
-  assert _claimed(_config()) == _ALL
+    assert _claimed(directories) == []
+  assert _claimed(directories) == _ALL
 
 
 def test_run_that_cannot_have_all_claims_none(directories):
@@ -58,25 +58,18 @@ sys.stdin.read()
   with programs.running('-c', claim_one, directories / f'cpu{_ALL[-1]}',
                         stdin=programs.PIPE) as other:
     assert other.stdout.readline() == 'locked\n'
-    with cores.claim(_config()) as core_of:
+    with cores.claim(_config(), directories) as core_of:
       assert core_of == []
       files = pathlib.Path('/proc/self/fd').iterdir()
       assert not [file for file in files
                   if file.exists() and 'cpu' in os.readlink(file)]
     other.kill()
     other.wait()
-    assert _claimed(_config()) == _ALL  # However the other has ended.
+    assert _claimed(directories) == _ALL  # However the other has ended.
 
 
-def test_system_that_shows_no_cores_has_no_claims(monkeypatch, tmp_path):
-  monkeypatch.setattr(cores, '_DIRECTORIES', tmp_path / 'nowhere')
-  assert _claimed(_config()) == []
-
-
-def test_kernel_has_a_directory_for_each_core(monkeypatch):
-  monkeypatch.undo()
-  for core in _ALL:
-    assert (cores._DIRECTORIES / f'cpu{core}').is_dir()
+def test_system_that_shows_no_cores_has_no_claims(tmp_path):
+  assert _claimed(tmp_path / 'nowhere') == []
 
 
 def test_process_stays_on_its_core():
@@ -94,10 +87,10 @@ print(sorted(before), os.sched_getaffinity(0))
 
 
 def _core_of(pid):
-  """Returns the core that an actor was told to stay on; None for no one."""
+  """Returns the core in an actor's command; None if there is none."""
   command = pathlib.Path(f'/proc/{pid}/cmdline').read_text()
-  told = re.search(r'--core=(\d+)', command)
-  return told and int(told.group(1))
+  flag = re.search(r'--core=(\d+)', command)
+  return flag and int(flag.group(1))
 
 
 @pytest.mark.slow

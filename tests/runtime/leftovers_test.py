@@ -7,7 +7,7 @@ import sys
 from impala_tf.runtime import leftovers
 from tests.fixtures import programs
 
-# Starts a simulator of each kind, and says their process ids.
+# Starts a simulator of each kind, and prints their process ids.
 _START = """
 import multiprocessing, subprocess, sys, time
 from impala_tf.runtime import leftovers
@@ -37,7 +37,7 @@ def _end(process):
 
 
 def _any_left(pids):
-  """Returns whether any is alive, and kills those."""
+  """Returns whether any is alive, and kills it."""
   left = list(filter(programs.is_alive, pids))
   for pid in left:
     programs.kill(pid)

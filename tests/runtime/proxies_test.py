@@ -10,7 +10,7 @@ from tests.fixtures import programs
 _NAMES = ('http_proxy', 'https_proxy', 'grpc_proxy', 'no_proxy',
           'no_grpc_proxy')
 
-# Reaches a server of its own, as every run does.
+# Reaches its own server, as every run does.
 _CODE = """
 from impala_tf.runtime import proxies
 proxies.bypass()

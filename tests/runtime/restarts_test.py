@@ -1,4 +1,4 @@
-"""Tests of the restart policy: who is the culprit, how often is too often."""
+"""Tests of the restart policy: its culprits, waits and limits."""
 
 import math
 

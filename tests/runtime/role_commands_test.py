@@ -12,20 +12,15 @@ def test_no_two_starts_of_actors_have_one_seed():
            for task in range(100) for attempt in range(30)
            for num_updates in (0, 2_000, 5_000)]
   assert len(set(seeds)) == len(seeds)
-  assert role_commands.actor_seed(7, 0) == 7
 
 
-def test_commands_tell_roles_all_they_need():
+def test_command_of_an_actor_has_its_flags():
   assert role_commands.actor('host:1', 2, 3, '--profile') == [
       'impala_tf', 'role', 'actor', '--supervised', '--address=host:1',
       '--task=2', '--seed=30002', '--profile']
-  assert role_commands.command(
-      'evaluator', 'host:1', '--seed=4', '--run_dir=x') == [
-      'impala_tf', 'role', 'evaluator', '--supervised', '--address=host:1',
-      '--seed=4', '--run_dir=x']
 
 
-def test_only_several_learners_are_told_of_each_other():
+def test_only_several_learners_know_each_other():
   both = ['host:5', 'host:6']
   assert role_commands.learner('host:1', 1, both) == [
       'impala_tf', 'role', 'learner', '--supervised', '--address=host:1',

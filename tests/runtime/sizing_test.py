@@ -17,11 +17,9 @@ _REPLAY = config_lib.Config(
 
 
 @pytest.mark.parametrize('config, cores, num_actors, num_envs, num_threads', [
-    (_DEFAULT, 1, 1, 32, 1), (_DEFAULT, 2, 2, 32, 1), (_DEFAULT, 4, 4, 20, 2),
-    (_DEFAULT, 6, 6, 16, 2), (_DEFAULT, 16, 16, 16, 5),
+    (_DEFAULT, 1, 1, 32, 1), (_DEFAULT, 4, 4, 20, 2), (_DEFAULT, 16, 16, 16, 5),
     # Each learner has an equal share of actors and cores.
     (_TWO, 1, 2, 32, 1), (_TWO, 5, 4, 32, 2), (_TWO, 16, 16, 20, 3),
-    (_TWO, 28, 28, 16, 4),
     # Two and a half batches of unrolls are being played.
     (config_lib.Config(learner=config_lib.LearnerConfig(batch_size=24)),
      2, 2, 30, 1),
@@ -43,8 +41,8 @@ def test_open_numbers_follow_from_the_cores(
 @pytest.mark.parametrize('torso, in_process, cores, num_envs', [
     ('mlp', False, 2, 160),  # 2.5 * 128 / 2.
     ('mlp', False, 1, 256),
-    ('mlp', True, 2, 16),
-    ('shallow', False, 2, 32),
+    # In process numbers do not depend on the machine.
+    ('mlp', True, 2, 16), ('mlp', True, 8, 16),
     ('mine', False, 2, 32)])
 def test_only_batches_for_an_mlp_grow_with_the_learners(
     torso, in_process, cores, num_envs):
@@ -56,18 +54,15 @@ def test_only_batches_for_an_mlp_grow_with_the_learners(
   assert f'16 to {256 if torso == "mlp" else 32}, ' in sizing.explain(config)[1]
 
 
-def test_memory_is_what_the_machine_or_its_container_has(
-    tmp_path, monkeypatch):
-  whole = sizing.memory_bytes()
-  assert whole > 1 << 28
+def test_memory_is_that_of_the_machine_or_its_container(tmp_path):
+  assert sizing.memory_bytes() > 1 << 28
   (tmp_path / 'max').write_text('max\n')
   (tmp_path / 'low').write_text('1000\n')
-  monkeypatch.setattr(sizing, '_CGROUP_LIMITS', (
-      tmp_path / 'max', tmp_path / 'missing', tmp_path / 'low'))
-  assert sizing.memory_bytes() == 1000
+  assert sizing.memory_bytes(
+      [tmp_path / name for name in ('max', 'missing', 'low')]) == 1000
 
 
-def test_what_is_configured_stays():
+def test_configured_numbers_stay():
   config = config_lib.Config(
       actor=config_lib.ActorConfig(num_actors=3, num_envs=1),
       learner=config_lib.LearnerConfig(num_threads=7))
@@ -76,12 +71,6 @@ def test_what_is_configured_stays():
       '3 actor processes (as configured)',
       '1 environment each (as configured)',
       '7 learner threads (as configured)']
-
-
-def test_in_process_numbers_do_not_depend_on_the_machine():
-  config = _of_levels('catch', in_process=True)
-  sizes = {sizing.fit(config, cores).actor.num_envs for cores in (1, 2, 8)}
-  assert len(sizes) == 1
 
 
 def _of_levels(level, in_process=False, **actor):
@@ -109,14 +98,13 @@ def test_levels_have_equal_shares_or_one_environment_at_least(
 
 
 @pytest.mark.parametrize('env_processes, num_actors, num_envs', [
-    (1, 4, 20), (2, 2, 32), (4, 1, 32), (16, 1, 32), (40, 1, 40)])
+    (1, 4, 20), (2, 2, 32), (16, 1, 32), (40, 1, 40)])
 def test_environment_processes_take_the_place_of_actors(
     env_processes, num_actors, num_envs):
   config = _of_levels('catch', env_processes=env_processes)
   fitted = sizing.fit(config, cores=4)
   assert fitted.actor.num_actors == num_actors
   assert fitted.actor.num_envs == num_envs
-  assert fitted.actor.env_processes == env_processes
 
 
 def _together(synchronisation='trajectory', batch_size=32, in_process=False,
@@ -151,20 +139,15 @@ def test_synchronous_actors_play_one_batch(config, cores, num_actors, num_envs):
     (_of_levels('atari57', num_actors=4, num_envs=14),
      r'57 levels \(atari57\) .* 4 actor processes with 14 environments each; '
      'raise ActorConfig.num_envs to 15 at least'),
-    (_of_levels('atari57', True, num_actors=8, num_envs=56),
-     'num_envs to 57 at least'),
     (_of_levels('catch', env_processes=5, num_envs=4),
      'env_processes is 5, but ActorConfig.num_envs gives only 4 envi'),
     (_together(num_actors=2, num_envs=8),
      '2 processes with 8 environments each are no batch of 32; set '
      'LearnerConfig.batch_size to 16'),
-    (_together('step', num_envs=31), '1 process with 31 environments each'),
-    (_together(in_process=True, num_actors=2, num_envs=16),
-     '1 process with 16 environments each')])
+    (_together('step', num_envs=31), '1 process with 31 environments each')])
 def test_numbers_that_do_not_go_together_are_refused(config, words):
-  with pytest.raises(config_lib.ConfigError, match=words) as error:
+  with pytest.raises(config_lib.ConfigError, match=words):
     sizing.fit(config, cores=2)
-  assert '\n' not in str(error.value)
 
 
 @pytest.mark.parametrize('config, lines', [

@@ -1,6 +1,5 @@
-"""Tests of signals to stop, which are noted within the context only."""
+"""Tests of signals to stop, which count within the context only."""
 
-import os
 import signal
 import threading
 
@@ -10,28 +9,18 @@ from impala_tf.runtime import stop_signals
 from tests.fixtures import programs
 
 
-@pytest.fixture(name='clock')
-def _clock(monkeypatch):
-  """Returns a list with the seconds that the monotonic clock shows."""
-  clock = [100.]
-  monkeypatch.setattr(stop_signals.time, 'monotonic', lambda: clock[0])
-  return clock
-
-
 @pytest.mark.parametrize('first', stop_signals.STOP_SIGNALS)
-def test_signal_counts_and_one_more_after_a_second_is_a_repetition(
-    clock, first):
-  with stop_signals.StopSignals() as signals:
-    assert signals.first is None and not signals.are_repeated
-    os.kill(os.getpid(), first)
-    assert signals.first == first and not signals.are_repeated
-    for secs in 0., 0.005, 0.9:  # As `timeout`, Slurm and systemd send it.
-      clock[0] = 100. + secs
+def test_signal_counts_and_one_more_after_a_second_is_a_repetition(first):
+  now = [100.]
+  with stop_signals.StopSignals(clock=lambda: now[0]) as signals:
+    assert signals.first is None
+    signal.raise_signal(first)
+    for now[0] in 100., 100.9:  # As `timeout`, Slurm and systemd send it.
       for again in stop_signals.STOP_SIGNALS:
-        os.kill(os.getpid(), again)
-        assert signals.first == first and not signals.are_repeated
-    clock[0] = 101.1
-    os.kill(os.getpid(), signal.SIGINT)
+        signal.raise_signal(again)
+      assert signals.first == first and not signals.are_repeated
+    now[0] = 101.1
+    signal.raise_signal(signal.SIGINT)
     assert signals.first == first and signals.are_repeated
 
 
@@ -46,25 +35,28 @@ def test_hang_up_stays_ignored_under_nohup():
     signal.signal(signal.SIGHUP, before)
 
 
-def test_handlers_are_put_back_after_an_error():
+@pytest.mark.parametrize('context', [
+    stop_signals.StopSignals, stop_signals.interrupting])
+def test_handlers_are_put_back_even_after_an_error(context):
   before = [signal.getsignal(s) for s in stop_signals.STOP_SIGNALS]
   with pytest.raises(ValueError):
-    with stop_signals.StopSignals():
+    with context():
       assert before != [
           signal.getsignal(s) for s in stop_signals.STOP_SIGNALS]
       raise ValueError
   assert before == [signal.getsignal(s) for s in stop_signals.STOP_SIGNALS]
 
 
-def test_repeated_signal_may_be_handled_as_before(clock):
+def test_repeated_signal_may_be_handled_as_before():
+  now = [100.]
   # Processes of pytest-xdist have another one.
   before = signal.signal(signal.SIGINT, signal.default_int_handler)
   try:
-    with stop_signals.StopSignals(note_first_only=True) as signals:
+    with stop_signals.StopSignals(True, lambda: now[0]) as signals:
       signal.raise_signal(signal.SIGINT)
       signal.raise_signal(signal.SIGINT)  # The same request.
       assert signals.first == signal.SIGINT
-      clock[0] += 2.
+      now[0] += 2.
       with pytest.raises(KeyboardInterrupt):
         signal.raise_signal(signal.SIGINT)
   finally:
@@ -163,10 +155,3 @@ def test_closing_that_hangs_or_ignores_the_signal_has_a_deadline():
       time.sleep(1000)
     except KeyboardInterrupt:  # As some simulators have it.
       time.sleep(1000)''', signal.SIGTERM) == 128 + signal.SIGTERM
-
-
-def test_handlers_are_put_back_after_an_end_without_signals():
-  before = signal.getsignal(signal.SIGTERM)
-  with stop_signals.interrupting():
-    assert signal.getsignal(signal.SIGTERM) is not before
-  assert signal.getsignal(signal.SIGTERM) is before

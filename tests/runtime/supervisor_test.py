@@ -137,16 +137,6 @@ def supervise(tmp_path):
     yield start
 
 
-def test_learner_that_ends_well_ends_all_and_each_has_its_log(supervise):
-  run = supervise(_WAIT_FOR_END, _STAY, num_actors=2)
-  for role in ('learner', 'actor_0', 'actor_1'):
-    run.wait_for_start(role)
-  run.end_learner(child.DONE)
-  assert run.wait_for_end() == (0, '')
-  assert run.log('learner') == 'hello from learner\n'
-  assert run.log('actor_1') == 'hello from actor 1 0\n'
-
-
 _SIMULATOR = """
 import subprocess
 simulator = subprocess.Popen(
@@ -171,6 +161,7 @@ def test_actors_close_their_environments_when_the_learner_has_ended(
   run.end_learner(child.DONE)
   assert run.wait_for_end() == (0, '')  # No simulator either.
   assert (tmp_path / 'closed').exists()
+  assert run.log('learner') == 'hello from learner\n'
 
 
 def test_simulators_of_killed_actors_end_with_them(supervise):
@@ -184,6 +175,8 @@ def test_simulators_of_killed_actors_end_with_them(supervise):
   run.wait_for_start('actor_0', number=2)
   run.end_learner(7)
   assert run.wait_for_end()[0] == 11
+  assert run.log('actor_0').splitlines() == [  # With other seeds.
+      'hello from actor 0 0', 'hello from actor 0 1']
 
 
 @pytest.mark.parametrize('exit_code, words', [
@@ -212,34 +205,14 @@ def test_complaint_of_bad_input_is_all_that_is_said_and_ends_all(
   assert len(run.starts(culprit)) == 1
 
 
-@pytest.mark.slow
-def test_dead_actor_starts_again_later_and_later_until_the_limit(supervise):
-  run = supervise(_STAY, _DIE, max_restarts=2)
-  code, output = run.wait_for_end()
-  assert code == 11
-  assert 'actor_0 ended with exit code 7' in output
-  assert 'my last words' in output
-  first, second, third = [secs for _, secs in run.starts('actor_0')]
-  assert second - first >= 1 and third - second >= 2
-  # Each start has a number of its own, for a seed of its own.
-  assert [line for line in run.log('actor_0').splitlines()
-          if line.startswith('hello')] == [
-              f'hello from actor 0 {attempt}' for attempt in range(3)]
-
-
 def test_evaluator_is_started_again_but_training_goes_on_without_it(
     supervise, tmp_path):
   with (tmp_path / 'errors').open('w') as errors:
     run = supervise(_WAIT_FOR_END, _STAY, max_restarts=1, evaluator=_DIE,
                     stderr=errors)
-
-    def said(words):
-      return words in (tmp_path / 'errors').read_text()
-
     programs.wait_until(
-        lambda: said('evaluator ended with exit code 7, too often; training '
-                     'goes on without it'), 'its last end')
-    assert said('evaluator ended with exit code 7; restart 1 of 1')
+        lambda: 'training goes on without it' in (
+            tmp_path / 'errors').read_text(), 'its last end')
     # Long enough to start it again.
     programs.kill(run.wait_for_start('actor_0'))
     run.wait_for_start('actor_0', number=2)
@@ -271,7 +244,6 @@ def test_learner_that_does_not_stop_is_killed_within_ten_seconds(supervise):
   learner = run.wait_for_start('learner')
   start = time.monotonic()
   run.send(signal.SIGINT)
-  # Its own end, since that of the interpreter may take a while.
   programs.wait_until(lambda: not programs.is_alive(learner), 'its end')
   assert time.monotonic() - start < 10
   code, output = run.wait_for_end()
@@ -294,7 +266,7 @@ def test_signal_after_more_than_a_second_does_not_wait(supervise):
 
 
 def test_signal_before_the_learner_is_ready_is_no_failure(supervise):
-  run = supervise(_STAY, _STAY)  # Has no handler, like one that is importing.
+  run = supervise(_STAY, _STAY)  # Without a handler, as if it were importing.
   run.wait_for_start('learner')
   run.send(signal.SIGINT)
   assert run.wait_for_end() == (130, '')
@@ -326,7 +298,7 @@ def test_learners_that_end_well_end_all_once_the_last_has(supervise, tmp_path):
 
 
 @pytest.mark.slow
-def test_all_start_again_where_one_of_several_learners_dies(
+def test_all_start_again_if_one_of_several_learners_dies(
     supervise, tmp_path):
   with (tmp_path / 'errors').open('w') as errors:
     run = supervise(_WAIT_FOR_END, _STAY, num_learners=2, stderr=errors)

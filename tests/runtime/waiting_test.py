@@ -8,63 +8,65 @@ from impala_tf.runtime import ports
 from impala_tf.runtime import waiting
 
 
+class _Clock:
+  secs = 100.
+
+  def __call__(self):
+    return self.secs
+
+  def poll(self, wait, secs, step=0.5, cause=''):
+    for _ in range(int(secs / step)):
+      self.secs += step
+      wait.poll(cause)
+
+
 @pytest.fixture(name='clock')
-def _clock(monkeypatch):
-  """Replaces the clock by one that the test moves on."""
-  passed = [100.]
-  monkeypatch.setattr(waiting.time, 'monotonic', lambda: sum(passed))
-  return passed
-
-
-def _poll(wait, clock, secs, step=0.5, cause=''):
-  for _ in range(int(secs / step)):
-    clock.append(step)
-    wait.poll(cause)
+def _clock():
+  return _Clock()
 
 
 def test_it_says_for_whom_at_once_then_every_half_minute_and_gives_up(clock):
   lines = []
-  wait = waiting.Waiting('the learner at x:1', 100., lines.append)
+  wait = waiting.Waiting('the learner at x:1', 100., lines.append, clock)
   wait.poll('nobody is there')
   assert lines == [
       'waiting for the learner at x:1 (0 of 100 s): nobody is there']
-  _poll(wait, clock, 99.5)
+  clock.poll(wait, 99.5)
   assert lines[1:] == [
       f'waiting for the learner at x:1 ({n} of 100 s)' for n in (30, 60, 90)]
   with pytest.raises(waiting.PeerMissing) as error:
-    _poll(wait, clock, 0.5, cause='no way')
+    clock.poll(wait, 0.5, cause='no way')
   assert str(error.value) == (
       'waited 100 s for the learner at x:1, in vain: no way')
 
 
 def test_next_wait_has_its_own_time_and_begins_in_silence(clock):
   lines = []
-  wait = waiting.Waiting('it', 50., lines.append)
-  _poll(wait, clock, 40)
-  clock.append(1.)
+  wait = waiting.Waiting('it', 50., lines.append, clock)
+  clock.poll(wait, 40)
+  clock.secs += 1.
   assert wait.restart() == 41
   del lines[:]
-  _poll(wait, clock, 29)
+  clock.poll(wait, 29)
   assert not lines
-  _poll(wait, clock, 20.5)
+  clock.poll(wait, 20.5)
   assert lines == ['waiting for it (30 of 50 s)']
   with pytest.raises(waiting.PeerMissing):
-    _poll(wait, clock, 0.5)
+    clock.poll(wait, 0.5)
 
 
 def test_who_was_stopped_meanwhile_has_not_waited(clock):
-  wait = waiting.Waiting('it', 50., lambda line: None)
-  clock.append(10_000.)
+  wait = waiting.Waiting('it', 50., lambda line: None, clock)
+  clock.secs += 10_000.
   wait.poll()
   with pytest.raises(waiting.PeerMissing):
-    _poll(wait, clock, 30.)
+    clock.poll(wait, 30.)
 
 
 @pytest.mark.parametrize('host, words', [
     ('localhost', 'refused'), ('[::1]', 'refused'),
-    # Which, depends on who is asked for names.
     ('no.such.host.invalid', 'Name or service not known|resolution')])
-def test_cause_is_told(host, words):
+def test_poll_gets_the_cause(host, words):
 
   def poll(cause):
     raise TimeoutError(cause)
