@@ -39,7 +39,7 @@ def _save(path, numbers):
 
 def test_one_table_is_read_back_into_a_server_with_others(tmp_path):
   _save(tmp_path, [1, 2])
-  _save(tmp_path, [3, 4, 5])  # On top of those that were read back.
+  _save(tmp_path, [3, 4, 5])  # On top of the first.
   with pytest.raises(ValueError, match="load table 'other'"):
     _server(tmp_path, _table('kept', 2), _table('renamed'))
   saved_tables.keep_only(str(tmp_path), 'kept')

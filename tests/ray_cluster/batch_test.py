@@ -59,8 +59,9 @@ def _lose_node(cluster, log_dir, name):
 @pytest.mark.slow
 @pytest.mark.parametrize('max_losses', [0, 1])
 def test_lost_with_its_node_it_is_started_again_elsewhere(
-    start, tmp_path, cluster, monkeypatch, max_losses):
-  monkeypatch.setattr(batch_lib, '_MAX_LOSSES', max_losses)
+    start, tmp_path, cluster, max_losses):
+  turns = batch_lib.Turns()
+  turns.max_losses = max_losses
 
   def on_end(name, unused_ended):
     if name == 'after_2/0':
@@ -68,7 +69,7 @@ def test_lost_with_its_node_it_is_started_again_elsewhere(
 
   # Each program fills a node.
   signum, ends = start(['after_2', 'second', 'short'], num_jobs=2,
-                       on_end=on_end, cpus=2.)
+                       on_end=on_end, turns=turns, cpus=2.)
   ray_nodes.add_node(cluster, num_cpus=2)
   assert signum is None
   assert ends['after_2/0'] == ends['short/2'] == WELL

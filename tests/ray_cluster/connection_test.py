@@ -31,7 +31,7 @@ def test_nodes_are_not_added_up():
 
 def _refusal(address):
   with pytest.raises(config_lib.UserError) as error:
-    with ray_connection.connected(address):
+    with ray_connection.connected(address, limit_secs=0.5):
       pass
   line, = str(error.value).splitlines()
   return line
@@ -43,16 +43,14 @@ def test_bad_address_is_refused(address):
   assert f"must be 'auto' or HOST:PORT, but is '{address}'" in _refusal(address)
 
 
-def test_cluster_that_is_not_there_is_said_so(monkeypatch):
-  monkeypatch.setattr(ray_connection, '_CONNECT_SECS', 0.5)
+def test_cluster_that_is_not_there_is_waited_for_and_named():
   line = _refusal(f'localhost:{ports.choose()}')
   assert 'waited 0.5 s for Ray at localhost' in line and 'refused' in line
-  assert 'start it there (docs/cluster.md)' in line
 
 
 @pytest.fixture(name='ray_dir')
 def _ray_dir(monkeypatch, tmp_path):
-  """Returns where Ray notes a cluster; those of other tests are not seen."""
+  """Returns the directory of Ray's notes, without clusters of other tests."""
   from ray._private import services
   monkeypatch.setattr(services, 'find_gcs_addresses', set)
   monkeypatch.delenv('RAY_ADDRESS', raising=False)
@@ -61,21 +59,18 @@ def _ray_dir(monkeypatch, tmp_path):
 
 
 @pytest.mark.usefixtures('ray_dir')
-def test_auto_without_a_cluster_is_said_so():
-  line = _refusal('auto')
-  assert line.startswith('--ray_address=auto: no cluster was started on this')
-  assert 'start it (docs/cluster.md)' in line
+def test_auto_without_a_cluster_is_refused():
+  assert '--ray_address=auto: no cluster was started on' in _refusal('auto')
 
 
-def test_auto_of_a_cluster_that_has_died_is_said_so(monkeypatch, ray_dir):
-  monkeypatch.setattr(ray_connection, '_CONNECT_SECS', 0.5)
+def test_auto_of_a_cluster_that_has_died_is_refused(ray_dir):
   port = ports.choose()
   ray_dir.mkdir()
   (ray_dir / 'ray_current_cluster').write_text(f'127.0.0.1:{port}')
   assert f':{port}, in vain' in _refusal('auto')
 
 
-def test_failure_of_ray_later_is_said_so(monkeypatch):
+def test_later_failure_of_ray_ends_the_run(monkeypatch):
   for name in ('init', 'shutdown'):
     monkeypatch.setattr(ray, name, lambda **unused: None)
   monkeypatch.setattr(ray, 'nodes', lambda: [])
@@ -84,7 +79,6 @@ def test_failure_of_ray_later_is_said_so(monkeypatch):
       raise ray.exceptions.RaySystemError('gone')
 
 
-def test_missing_ray_is_said_so(monkeypatch):
+def test_missing_ray_is_an_extra(monkeypatch):
   monkeypatch.setitem(sys.modules, 'ray', None)
-  line = _refusal('auto')
-  assert 'Ray cannot be imported' in line and "-e '.[ray]'" in line
+  assert "-e '.[ray]'" in _refusal('auto')

@@ -38,9 +38,9 @@ def _cluster(shared_cluster):
 def _make(tmp_path):
   made = []
 
-  def make(name='mine', needed=()):
+  def make(name='mine', **options):
     made.append(ray_program.RayProgram(
-        name, tmp_path, _NEEDS, {'MY_VARIABLE': 'mine'}, needed))
+        name, tmp_path, _NEEDS, {'MY_VARIABLE': 'mine'}, **options))
     return made[-1]
 
   yield make
@@ -82,14 +82,11 @@ def test_output_comes_whole_and_before_the_end(make):
   _start(program, 'short')
   _until(program, State.ENDED)
   assert program.exit_code == 3
-  assert program.how_it_ended() == 'ended with exit code 3'
   text = program.log_path.read_text()
   first, second, third = text.splitlines()
   assert first == f'started on {program.place_name}'
   assert second.split()[2:] == ['mine', os.getcwd()]
   assert third == 'x' * 200_000 + 'the end'
-  with pytest.raises(program_lib.RunFailed, match='exit code 3.*the end of'):
-    program.check()
 
 
 def test_complaint_is_that_of_the_last_start(make):
@@ -164,12 +161,11 @@ def test_lost_with_its_node_it_is_placed_elsewhere(make, cluster):
   ray_nodes.add_node(cluster, num_cpus=2)  # For whichever test is next.
 
 
-def test_host_that_does_not_answer_is_given_up(make, monkeypatch):
-  program = make()
+def test_host_that_does_not_answer_is_given_up(make):
+  program = make(silence_secs=1.)
   _start(program, 'long')
   pid = _pid(program)
   host = psutil.Process(pid).ppid()
-  monkeypatch.setattr(ray_program, '_SILENCE_SECS', 1.)
   os.kill(host, signal.SIGSTOP)
   try:
     _until(program, State.LOST)

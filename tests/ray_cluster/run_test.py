@@ -1,7 +1,4 @@
-"""Tests of when learners on a cluster start, end and restart, with stand-ins.
-
-Real learners are in cluster_test.py.
-"""
+"""Tests of the starts and ends of learners on a cluster, with stand-ins."""
 
 import re
 
@@ -23,7 +20,7 @@ _NEEDS = ray_connection.Resources(1., 0.)
 
 
 class _Program(program_lib.Program):
-  """A program in whatever state the test says, which notes all calls."""
+  """A program in the state that the test sets, which notes all calls."""
 
   def __init__(self, name, log_dir, needs, environment=None, needed=()):
     super().__init__(name, log_dir)
@@ -92,20 +89,12 @@ def _flags(program):
 
 
 def _run(learners):
-  """Gives each learner a place of its own, and starts all."""
+  """Gives each learner its own place, and starts all."""
   learners.tend()
   for i, program in enumerate(learners.programs):
     program.be_placed(f'10.0.0.{i}', 1, 2)
   learners.tend()
   assert learners.are_running
-
-
-def test_one_alone_has_nobody_to_find(make):
-  learners = make(1)
-  _run(learners)
-  program, = learners.programs
-  assert _flags(program) == ['--address=10.0.0.0:1', '--task=0']
-  assert learners.addresses == ['10.0.0.0:1']
 
 
 def test_several_start_once_all_are_placed_and_know_of_each_other(make):
@@ -115,7 +104,7 @@ def test_several_start_once_all_are_placed_and_know_of_each_other(make):
   first.be_placed('10.0.0.0', 5, 6)
   learners.tend()
   assert first.state is State.PLACED and not learners.are_running
-  second.be_placed('10.0.0.1', 5, 6)  # Another node has ports of its own.
+  second.be_placed('10.0.0.1', 5, 6)  # Of another node.
   learners.tend()
   together = '--learners=10.0.0.0:6,10.0.0.1:6'
   assert _flags(first) == ['--address=10.0.0.0:5', '--task=0', together]
@@ -145,7 +134,8 @@ def test_port_that_was_asked_for_is_the_first_of_as_many(make):
 
 
 @pytest.mark.parametrize('code, error', [
-    (1, program_lib.RunFailed), (2, config_lib.UserError)])
+    (0, program_lib.RunFailed), (1, program_lib.RunFailed),
+    (2, config_lib.UserError)])
 def test_one_alone_that_fails_by_itself_is_not_tried_again(make, code, error):
   learners = make(1)
   _run(learners)
@@ -178,7 +168,7 @@ def test_room_for_all_is_not_waited_for_forever(make):
 
 
 @pytest.mark.usefixtures('modules_forgotten')
-def test_node_must_have_the_files_of_the_users_own(tmp_path):
+def test_node_must_have_the_users_files(tmp_path):
   (tmp_path / 'my_file.py').touch()
   user_modules.load([str(tmp_path / 'my_file.py'), 'wave'])
   path = str(tmp_path / 'my_file.py')

@@ -3,11 +3,7 @@
 import pytest
 import tensorflow as tf
 
-from impala_tf import config as config_lib
-from impala_tf.agents import agent as agent_lib
 from impala_tf.agents import saved as saved_lib
-from impala_tf.core import experiment
-from impala_tf.maths import distributions
 from impala_tf.storage import checkpoint
 from impala_tf.storage import files
 from tests.fixtures import full_disk
@@ -73,24 +69,10 @@ def _flip(path):
   path.write_bytes(content)
 
 
-def _other_run(index, data):
-  """Puts a whole checkpoint of a network of another size in its place."""
-  environment = experiment.make_environment(
-      saved_parts.CONFIG, 1, 0, training=True)
-  agent = agent_lib.Agent(
-      distributions.Categorical(3),
-      config_lib.AgentConfig(torso='mlp', hidden_size=4))
-  agent.build(environment.observation_spec())
-  path = str(index.with_suffix(''))
-  data.unlink()
-  tf.train.Checkpoint(agent=agent).write(path)
-
-
 @pytest.mark.parametrize('damage', [
     pytest.param(saved_parts.cut_index, id='cut index'),
     pytest.param(lambda index, data: data.unlink(), id='no data'),
-    pytest.param(lambda index, data: _flip(data), id='flipped data'),
-    pytest.param(_other_run, id='other run')])
+    pytest.param(lambda index, data: _flip(data), id='flipped data')])
 @pytest.mark.slow
 def test_damaged_newest_is_said_and_the_one_before_taken(
     saved, tmp_path, damage, caplog):
@@ -100,7 +82,7 @@ def test_damaged_newest_is_said_and_the_one_before_taken(
               if r.levelname == 'ERROR']
   assert 'ckpt-12 is damaged, trying the one before' in message
   assert '\n' not in message
-  # The next one saved is the newest, learned anew to where it was.
+  # The next one, learned anew, is the newest.
   values = parts.randomise(13)
   parts.checkpointer.save(12)
   _check_restored(tmp_path, 'ckpt-12', values)
@@ -173,15 +155,10 @@ def test_kill_while_writing_one_of_the_same_number_leaves_the_later(
   _check_restored(tmp_path, 'ckpt-13', values)
 
 
-def test_more_checkpoints_than_are_kept_do_not_stay_for_ever(tmp_path):
-  parts = saved_parts.Parts(tmp_path, keep=9)
-  for number in (1, 2, 3, 4):
-    values = parts.randomise(number)
-    parts.checkpointer.save(number)
-  again = saved_parts.Parts(tmp_path, keep=2)
-  assert again.checkpointer.restore().endswith('ckpt-4')
-  saved_parts.assert_equal(again.values(), values)
-  assert _names(tmp_path) == _names_of(tmp_path, 3, 4)
+def test_more_checkpoints_than_are_kept_go(saved, tmp_path):
+  del saved
+  assert saved_parts.Parts(tmp_path, keep=1).checkpointer.restore()
+  assert _names(tmp_path) == _names_of(tmp_path, 12)
 
 
 def test_newest_is_kept_though_one_of_a_higher_number_is_damaged(tmp_path):
@@ -241,24 +218,18 @@ def test_neighbours_that_a_pattern_would_match_are_left_alone(tmp_path):
   assert _names(tmp_path / 'try1') == names == _names(tmp_path / 'try[1]')
 
 
-def test_checkpoint_from_before_there_were_hyperparameters_is_resumed(tmp_path):
+def test_only_optional_parts_may_be_missing(tmp_path):
   old = saved_parts.Parts(tmp_path)
   values = old.randomise(3)
+  some = {'agent': old.learner.agent, 'totals': old.totals}
   checkpoint.Checkpointer(
-      str(tmp_path), 3, agent=old.learner.agent, learner=old.learner.saved,
-      totals=old.totals).save(7)
+      str(tmp_path), 3, learner=old.learner.saved, **some).save(7)
   parts = saved_parts.Parts(tmp_path)
   rate = float(parts.learner.hyperparameters.learning_rate)
   assert parts.checkpointer.restore().endswith('ckpt-7')
   saved_parts.assert_equal(parts.values()[:-4], values[:-4])
   assert float(parts.learner.hyperparameters.learning_rate) == rate
-
-
-def test_part_that_is_not_optional_must_be_there(tmp_path):
-  old = saved_parts.Parts(tmp_path)
-  checkpoint.Checkpointer(
-      str(tmp_path), 3, agent=old.learner.agent, totals=old.totals,
-      hyperparameters=old.learner.hyperparameters).save(7)
+  checkpoint.Checkpointer(str(tmp_path), 1, **some).save(8)
   with pytest.raises(checkpoint.CheckpointError,
                      match='an agent to be played, without'):
     saved_parts.Parts(tmp_path).checkpointer.restore()
