@@ -4,23 +4,14 @@ import socket
 
 import pytest
 
-from impala_tf import config as config_lib
 from impala_tf.comms import config_table
 from impala_tf.core import queue as queue_lib
-from impala_tf.core import weights
 from tests.fixtures import configs
-from tests.fixtures import unrolls
-
-
-def _serve(config):
-  return queue_lib.make_server([
-      config_table.make_table(config),
-      *weights.make_tables(unrolls.variables())], None)
 
 
 def test_config_is_waited_for_and_arrives_as_it_is():
   config = configs.changed_everywhere()
-  server = _serve(config)
+  server = queue_lib.make_server([config_table.make_table(config)], None)
   address = f'localhost:{server.port}'
   causes = []
 
@@ -44,20 +35,3 @@ def test_server_of_something_else_does_not_answer():
     with pytest.raises(TimeoutError, match='does not answer'):
       config_table.wait_for_config(
           f'localhost:{server.getsockname()[1]}', poll)
-
-
-def test_who_follows_one_run_does_not_take_parameters_of_another():
-  mine = config_lib.Config()
-  server = _serve(mine)
-  address = f'localhost:{server.port}'
-  learners = unrolls.variables()
-  weights.Publisher(weights.make_snapshot(learners), lambda version: 0,
-                    [weights.Table(address)]).publish(3)
-  fetcher = weights.Fetcher(
-      address, unrolls.variables(), config_table.table_name(mine))
-  assert fetcher.fetch() == 3
-  others = weights.Fetcher(address, unrolls.variables(),
-                           config_table.table_name(configs.changed_everywhere()))
-  with pytest.raises(ConnectionError, match='of another config now'):
-    others.fetch()
-  server.stop()

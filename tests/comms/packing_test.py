@@ -35,14 +35,6 @@ def test_batches_come_back_whole(packed):
         tf.nest.map_structure(lambda t: t.numpy()[i], batch), original)  # noqa: B023
 
 
-def test_agents_come_back_beside_a_batch(packed):
-  columns = [tf.stack(column) for column in zip(*(
-      unrolls.columns(
-          unrolls.numbered(1), STAMP._replace(agent=np.int64(agent)))
-      for agent in (4, 0, 9)))]
-  assert packed.agents(columns).numpy().tolist() == [4, 0, 9]
-
-
 def test_allocated_unrolls_are_views_of_their_columns(packed):
   allocated = packed.allocate(3)
   original = unrolls.numbered(2)

@@ -1,4 +1,4 @@
-"""Supervised processes make room for others."""
+"""Supervised processes end with their supervisor, and make room for others."""
 
 import errno
 import subprocess

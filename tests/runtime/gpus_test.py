@@ -4,6 +4,7 @@ from importlib import metadata
 import json
 import os
 import stat
+from unittest import mock
 
 import pytest
 
@@ -53,11 +54,9 @@ def test_beginning_of_a_run_says_what_learns(machine, lines, words):
 
 
 def test_build_without_cuda_is_named_with_the_remedy(machine, monkeypatch):
-  def version(name):
-    raise metadata.PackageNotFoundError(name)
-
   machine(_H100)
-  monkeypatch.setattr(metadata, 'version', version)
+  monkeypatch.setattr(metadata, 'version', mock.Mock(
+      side_effect=metadata.PackageNotFoundError('tensorflow')))
   assert 'IMPALA_TF_EXTRA=gpu' in gpus.explain()
 
 

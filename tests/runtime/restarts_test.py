@@ -63,12 +63,6 @@ def test_program_that_has_worked_or_was_killed_has_all_its_restarts(
   assert [policy.note_death(now) for now in (0., 2., 5.)] == [1., 4., 9.]
 
 
-def test_restart_says_why(make, caplog):
-  restarts.Restarts(make('a', 1, 'error: no map'), 5, 100.).note_death(0.)
-  assert caplog.messages[0].startswith(
-      'a ended with exit code 1; restart 1 of 5 in 1 s; no map; see ')
-
-
 def test_of_several_the_first_to_be_lost_or_killed_is_the_culprit(make, caplog):
   joint = restarts.JointRestarts(2, 100.)
   ended, killed, lost = make('c', 1), make('b', -9), make('a', None)

@@ -120,7 +120,7 @@ def test_modules_that_this_process_has_imported_are_shared(write, monkeypatch):
   path = write('my_file.py')
   monkeypatch.syspath_prepend(str(pathlib.Path(path).parent))
   importlib.import_module('my_file')
-  for name in ('my_file', 'my_file', 'email', 'email.utils'):
+  for name in ('my_file', 'email', 'email.utils'):
     user_modules.share(name, 'it')
   assert user_modules.sources() == [path, 'email', 'email.utils']
 
