@@ -24,10 +24,7 @@ class NewestSender:
     threading.Thread(target=self._run, daemon=True).start()
 
   def write(self, stamp: parameter_memory.Stamp, snapshot: np.ndarray) -> None:
-    """Hands over a snapshot, which nobody may change later.
-
-    Raises RuntimeError if an earlier one could not be written.
-    """
+    """Hands over a snapshot; RuntimeError if an earlier one was not written."""
     with self._wake:
       if self._error is not None:
         raise RuntimeError('publishing the parameters failed') from self._error

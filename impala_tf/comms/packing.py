@@ -22,8 +22,7 @@ class Stamp(NamedTuple):
 
 class PackedUnroll(NamedTuple):
   """An unroll whose arrays are views of the columns to send."""
-  # Arrays [N], one for each dtype, with room for a stamp.
-  columns: Tuple[np.ndarray, ...]
+  columns: Tuple[np.ndarray, ...]  # Each [N] of a dtype, with room for a stamp.
   unroll: types.Unroll  # Views of the columns.
   row: int = 0  # Number of its environment among its actor's.
 

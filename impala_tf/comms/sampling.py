@@ -24,9 +24,7 @@ class Source(NamedTuple):
   address: str  # 'host:port' of its server.
   table: str  # Name of the table.
   num_unrolls: int  # Number of unrolls that each batch takes from it.
-  # Whether the order of samples is kept exactly. It is faster to let neighbours
-  # change places.
-  in_order: bool = True
+  in_order: bool = True  # Exactly; else it is faster.
 
 
 def samples(source: Source) -> tf.data.Dataset:

@@ -89,20 +89,15 @@ class Callback(Protocol[Batch]):
 
 
 class StopTraining(Exception):
-  """An end of the run that a callback asks for: as if all frames were there."""
+  """An end of the run on a callback's request, as if all frames were there."""
 
 
 class Reports(NamedTuple):
-  """Who hears of a run, beside its files.
-
-  Attributes:
-    on_row: called with each row of metrics after it was written.
-    callbacks: the user's own, called after each update.
-    profile: whether to record a few updates for TensorBoard.
-  """
+  """Listeners to a run, beside its files."""
+  # Called with each row of metrics after it was written.
   on_row: Callable[[dict[str, Any]], None] = lambda row: None
-  callbacks: Sequence[Callback] = ()
-  profile: bool = False
+  callbacks: Sequence[Callback] = ()  # The user's, called after each update.
+  profile: bool = False  # Whether to record a few updates for TensorBoard.
 
 
 NO_REPORTS = Reports()

@@ -142,7 +142,7 @@ def make_batch(num_jobs: int, log_dir: str, environment: Mapping[str, str],
   """Makes a batch on this machine; its programs get SIGTERM if this one dies.
 
   They inherit the file `keep_open`, so that its lock lasts as long as they do.
-  Each writes to `log_dir`/NAME.log; see `LocalProgram` for `environment`.
+  See `LocalProgram` for the other arguments.
   """
   return batch.Batch(num_jobs, lambda name: LocalProgram(
       name, pathlib.Path(log_dir), _bound_launcher(), environment, [keep_open]),

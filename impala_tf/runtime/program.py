@@ -19,7 +19,7 @@ class RunFailed(RuntimeError):
 
 
 class State(enum.Enum):
-  """Stages of a program; each leads to the next line, to LOST or to ABSENT."""
+  """Stages of a program; each leads to the next, to LOST or to ABSENT."""
   ABSENT = enum.auto()
   PLACING = enum.auto()  # The host looks for room.
   PLACED = enum.auto()  # There is room, and the program can be started.

@@ -16,21 +16,22 @@ _MAX_BACKOFF_SECS = 30.
 _log = logging.getLogger('restarts')
 
 
-class _RecentDeaths:
-  """A count of deaths within a sliding window of time."""
+class _Policy:
+  """A limit of restarts within a sliding window of time."""
 
-  def __init__(self, window_secs: float):
+  def __init__(self, max_restarts: int, window_secs: float):
+    self._max_restarts = max_restarts
     self._window_secs = window_secs
-    self._times: List[float] = []
+    self._times: List[float] = []  # Of recent deaths.
 
-  def add(self, now: float) -> int:
+  def _count(self, now: float) -> int:
     """Adds a death; returns the number of deaths within the window."""
     self._times = [t for t in self._times if now - t < self._window_secs]
     self._times.append(now)
     return len(self._times)
 
 
-class Restarts:
+class Restarts(_Policy):
   """Restart policy for one program: growing waits, then no restart."""
 
   def __init__(self, program: program_lib.Program, max_restarts: int,
@@ -41,25 +42,22 @@ class Restarts:
     A program that fails twice in a row before it has said `first_words` is not
     started again.
     """
+    super().__init__(max_restarts, window_secs)
     self._program = program
-    self._max_restarts = max_restarts
-    self._window_secs = window_secs
     self._is_needed = is_needed
     self._first_words = first_words
     self._num_in_vain = 0  # Failures in a row before the first words.
-    self._deaths = _RecentDeaths(window_secs)
 
   def note_death(self, now: float) -> float:
     """Decides when a program that has just died starts again.
 
     Returns a time by the clock of `now`, in seconds; infinity for never. Raises
-    UserError if the program reported bad input, RunFailed if it has died too
-    often and is needed.
+    UserError for bad input, RunFailed if a needed one has died too often.
     """
     program = self._program
     if program.exit_code == child.BAD_INPUT:  # It would be bad again.
       program.check()
-    number = self._deaths.add(now)
+    number = self._count(now)
     # A program that is lost, or killed from outside, has not failed.
     if program.exit_code not in (None, -signal.SIGKILL, -signal.SIGTERM,
                                  128 + signal.SIGTERM):
@@ -86,12 +84,8 @@ class Restarts:
     return now + wait_secs
 
 
-class JointRestarts:
+class JointRestarts(_Policy):
   """Restart policy for learners: if one dies, all start again."""
-
-  def __init__(self, max_restarts: int, window_secs: float):
-    self._max_restarts = max_restarts
-    self._deaths = _RecentDeaths(window_secs)
 
   def note_deaths(self, dead: Sequence[program_lib.Program],
                   now: float) -> None:
@@ -105,7 +99,7 @@ class JointRestarts:
     for program in dead:
       if program.exit_code == child.BAD_INPUT:
         program.check()
-    number = self._deaths.add(now)
+    number = self._count(now)
     if number > self._max_restarts:
       dead[0].check()
     _log.warning(

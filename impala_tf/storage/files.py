@@ -177,7 +177,7 @@ def read(path: str) -> bytes:
 
 
 def new_path(path: str) -> str:
-  """Returns the path that `write` may leave behind if it is killed."""
+  """Returns the path of remains that a killed `write` may leave behind."""
   return f'{path}.new'
 
 
