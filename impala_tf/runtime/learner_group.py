@@ -191,7 +191,8 @@ def _meet(place: Place, poll: waiting.PollFn) -> None:
   """Waits until every other learner has listened at its address."""
   port = int(place.addresses[place.task].rpartition(':')[2])
   absent = [task for task in range(len(place.addresses)) if task != place.task]
-  with ports.listen(port):
+  with ports.bound(port) as server:
+    server.listen()
     while True:
       absent = [task for task in absent if not _listens(place.addresses[task])]
       if not absent:

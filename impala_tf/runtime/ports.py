@@ -4,12 +4,26 @@ import socket
 from typing import List, Optional, Sequence, Tuple
 
 
-def listen(port: int) -> socket.socket:
-  """Listens at a port of all addresses, 0 for a free one; may raise OSError."""
+def bound(port: int) -> socket.socket:
+  """Makes a socket with a port of all addresses; 0 takes a free port.
+
+  Unlike that of `socket.create_server` it does not listen yet, for peers look
+  for listeners. Raises OSError if the port is taken.
+  """
   has_both = socket.has_dualstack_ipv6()
-  return socket.create_server(
-      ('', port), family=socket.AF_INET6 if has_both else socket.AF_INET,
-      dualstack_ipv6=has_both)
+  made = socket.socket(socket.AF_INET6 if has_both else socket.AF_INET,
+                       socket.SOCK_STREAM)
+  try:
+    if has_both:
+      made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+    # Otherwise the connections of a server that was killed would block its port
+    # for a minute. A port on which a server listens stays taken.
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    made.bind(('', port))
+  except (OSError, OverflowError):
+    made.close()
+    raise
+  return made
 
 
 def choose(port: Optional[int] = None) -> int:
@@ -19,7 +33,7 @@ def choose(port: Optional[int] = None) -> int:
   Raises OSError if the port is taken, or none is free.
   """
   try:
-    with listen(port or 0) as probe:
+    with bound(port or 0) as probe:
       return probe.getsockname()[1]
   except (OSError, OverflowError) as error:
     raise OSError(f'port {port} cannot be used ({error}); choose another, or '
