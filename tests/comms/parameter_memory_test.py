@@ -31,6 +31,14 @@ def _read(reader):
   return None if stamp is None else (stamp, taken[0].tolist())
 
 
+@pytest.fixture(name='memory')
+def _memory():
+  """Makes a memory with parameters 1."""
+  memory = parameter_memory.Memory(7)
+  _write(memory, 1)
+  return memory
+
+
 def _found(memory):
   return parameter_memory.find(['queue', memory.table_name])
 
@@ -64,9 +72,7 @@ def test_parameters_are_read_once_each_and_only_the_newest():
   assert reader.is_there()
 
 
-def test_parameters_that_could_not_be_taken_are_read_again():
-  memory = parameter_memory.Memory(7)
-  _write(memory, 1)
+def test_parameters_that_could_not_be_taken_are_read_again(memory):
   reader = _found(memory)
 
   def refuse(parameters):
@@ -183,9 +189,7 @@ parameter_memory.find(sys.argv[1:]).read(take)
 """
 
 
-def test_writer_leaves_the_memory_to_a_reader_that_was_stopped():
-  memory = parameter_memory.Memory(7)
-  _write(memory, 1)
+def test_writer_leaves_the_memory_to_a_reader_that_was_stopped(memory):
   reader = _found(memory)
   assert _read(reader)[0] == _stamp(1)
   with _process(_BEGIN_TO_READ, memory.table_name) as stopped:
@@ -202,13 +206,12 @@ def test_writer_leaves_the_memory_to_a_reader_that_was_stopped():
   assert _read(reader)[0] == _stamp(3)
 
 
-def test_write_is_left_out_if_there_is_no_room_for_another(monkeypatch):
+def test_write_is_left_out_if_there_is_no_room_for_another(
+    memory, monkeypatch):
 
   def refuse(*unused_args):
     raise OSError(errno.EFBIG, 'File too large')
 
-  memory = parameter_memory.Memory(7)
-  _write(memory, 1)
   reader = _found(memory)
 
   def write_in_vain(unused_parameters):  # The reader holds the lock.
@@ -223,9 +226,7 @@ def test_write_is_left_out_if_there_is_no_room_for_another(monkeypatch):
 
 
 def test_memory_that_takes_the_place_of_another_has_parameters_from_the_start(
-    monkeypatch):
-  memory = parameter_memory.Memory(7)
-  _write(memory, 1)
+    memory, monkeypatch):
   holder, reader = _found(memory), _found(memory)
   assert _read(reader)[0] == _stamp(1)
   dup2, seen = os.dup2, []
@@ -240,9 +241,7 @@ def test_memory_that_takes_the_place_of_another_has_parameters_from_the_start(
   assert seen == [(_stamp(2), [2.] * 7)] * 2
 
 
-def test_wrong_number_of_parameters_is_refused_and_leaves_all_as_it_is():
-  memory = parameter_memory.Memory(7)
-  _write(memory, 1)
+def test_wrong_number_of_parameters_is_refused_and_leaves_all_as_it_is(memory):
   with pytest.raises(ValueError, match='for 7 parameters, but 1 were'):
     memory.write(_stamp(2), np.full(1, 2.))
   assert _read(_found(memory)) == (_stamp(1), [1.] * 7)
@@ -256,8 +255,7 @@ def _renamed(memory, **parts):
       str(value) for value in {**dict(zip(keys, values)), **parts}.values())
 
 
-def test_memory_that_is_not_meant_is_not_opened(tmp_path):
-  memory = parameter_memory.Memory(7)
+def test_memory_that_is_not_meant_is_not_opened(memory, tmp_path):
   other = parameter_memory.Memory(7)
   assert parameter_memory.find([_renamed(memory)]) is not None
   os.mkfifo(tmp_path / 'fifo')  # Opening it would block.

@@ -27,11 +27,10 @@ def test_name_is_a_shipped_config_in_any_directory(name, kind, path):
 
 
 def test_file_that_exists_wins_over_a_name(tmp_path):
-  (tmp_path / 'catch').write_text('')
-  assert shipped.find_config('catch') == 'catch'
-  os.remove('catch')
-  os.mkdir('catch')  # A directory is no file.
+  (tmp_path / 'catch').mkdir()  # A directory is no file.
   assert shipped.find_config('catch').endswith('configs/catch.gin')
+  (tmp_path / 'pong').touch()
+  assert shipped.find_config('pong') == 'pong'
 
 
 @pytest.mark.parametrize('name, kind, words', [
