@@ -21,6 +21,9 @@ from tests.fixtures import programs
 _ROOT = programs.ROOT
 _PAGES = ('README.md', *sorted(
     str(path.relative_to(_ROOT)) for path in (_ROOT / 'docs').glob('*.md')))
+_REPORTS = sorted(
+    str(path.relative_to(_ROOT))
+    for path in (_ROOT / 'lab' / 'reports').glob('*.md'))
 _DEADLINE_SECS = 300
 
 # Enough for every part of a program to do something.
@@ -44,7 +47,7 @@ def _anchors(page):
           for h in headings}
 
 
-@pytest.mark.parametrize('page', _PAGES)
+@pytest.mark.parametrize('page', [*_PAGES, *_REPORTS])
 def test_links_lead_somewhere(page):
   links = re.findall(r'\]\(([^)\s]+)\)', _text(page))
   for link in links:

@@ -1,7 +1,7 @@
 """Numbers of processes, environments and threads that suit a machine.
 
 Numbers that the config leaves open (None) follow from the number of cores. The
-measurements behind the rules are in docs/performance.md.
+measurements behind the rules are in lab/reports/sizes.md and speed.md.
 """
 
 import dataclasses

@@ -11,7 +11,7 @@ def set_threads(num_threads: int) -> None:
   Two threads run one operation each, such as a layer's gradients of its input
   and of its kernel. That costs less CPU than sharing each operation. Three or
   more threads share operations, two at a time: otherwise a third core would be
-  idle (docs/performance.md has the numbers).
+  idle (lab/reports/speed.md has the numbers).
   """
   # In the user's process it may have; then its number stays.
   with contextlib.suppress(RuntimeError):

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes the runs of a picture in docs/, evaluates each over 200 games, and draws them.
+# Makes the runs of a picture in docs/ or lab/reports/, evaluates and draws them.
 # Usage: launch/reproduce/picture.sh PICTURE [RUNS_DIR [BINDING]...]
 # PICTURE is atari_games (14 hours of two cores), seven_games (an hour), dmlab (10 hours; it
 # needs DeepMind Lab), vizdoom (an hour of one core) or minigrid_fetch (half an hour of
@@ -42,7 +42,7 @@ case "$picture" in
       add_run "$name" "configs/atari57/$name.gin"
     done ;;
   dmlab)
-    # Those in docs/ were stopped after 1.6 to 3.1 of 8 million frames.
+    # Those in lab/reports/ were stopped after 1.6 to 3.1 of 8 million frames.
     few_mazes='DmlabConfig.num_seeds = 100'
     add_level() {
       add_run "${1#*/}" configs/dmlab30/few_frames.gin \
@@ -69,7 +69,7 @@ case "$picture" in
       "ExperimentConfig.algorithm = 'impala'" 'ImpalaConfig.popart_step_size = None' \
       "ImpalaConfig.reward_clipping = 'abs_one'" \
       'ImpalaConfig.discount = 0.97' 'ImpalaConfig.entropy_cost = 0.05'
-    # The one in docs/ was stopped after 1.05 million frames.
+    # The one in lab/reports/ was stopped after 1.05 million frames.
     add_run health_gathering_picture_only "$health" "$one_core" \
       'VizdoomConfig.game_variables = False' ;;
   minigrid_fetch)
