@@ -15,7 +15,9 @@ import threading
 import pytest
 import yaml
 
+import impala_tf
 from impala_tf.runs import gin_config
+from impala_tf.runs import metrics
 from tests.fixtures import programs
 
 _ROOT = programs.ROOT
@@ -144,3 +146,31 @@ def test_what_readers_are_told_to_run_runs(page, languages, tmp_path):
       continue
     for command in text.replace('\\\n', ' ').splitlines():
       _run(_shortened(command), tmp_path)
+
+
+def _named_columns():
+  """Returns a pattern of the columns in the first cells of metrics.md."""
+  cells = re.findall(r'^\| (`[^|]*) \|', _text('docs/metrics.md'), re.M)
+  names = re.findall(r'`([^`]+)`', ' '.join(cells))
+  # <column> is one of the others, which stand before or after it.
+  plain = '|'.join(re.escape(name) for name in names if '<' not in name)
+  return re.compile('|'.join([plain, *(
+      '.*'.join(map(re.escape, re.split('<[a-z]+>', name)))
+      for name in names if '<' in name)]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('config, bindings', [
+    ('tasks/catch_two_scales', {}),
+    ('laser/catch_delayed', {}),
+    ('a3c/catch', {}),
+    ('a3c/one_step_q', {'EnvironmentConfig.level': 'catch',
+                        'AgentConfig.torso': 'mlp'})])
+def test_every_logged_column_has_an_entry(config, bindings, tmp_path):
+  impala_tf.train(
+      f'configs/{config}.gin', str(tmp_path), in_process=True,
+      bindings={**bindings, 'ExperimentConfig.total_frames': 5000})
+  columns = {name for row in metrics.read_rows(str(tmp_path)) for name in row}
+  pattern = _named_columns()
+  assert 'frames_per_sec' in columns
+  assert not [name for name in columns if not pattern.fullmatch(name)]

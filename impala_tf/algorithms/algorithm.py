@@ -29,7 +29,7 @@ class Algorithm(NamedTuple):
       whether XLA compiles it; returns an agent that is not built yet.
     loss: function of the agent, a batch of unrolls with leading [T+1, B] and
       frames re-stacked, the config and the hyper-parameters
-      (`hyperparameters.Hyperparameters`); returns `types.LossOutput`.
+      (`hyperparameters.Present`); returns `types.LossOutput`.
     after_step: function that is called in every replica with the agent, which
       has its new parameters, the loss's totals of the whole batch, and the
       config.

@@ -38,7 +38,7 @@ def _targets(config: config_lib.Config, effects: types.EnvOutput,
 
 def loss(agent: agent_lib.Agent, unroll: types.Unroll,
          config: config_lib.Config,
-         hyperparameters: hyperparameters_lib.Hyperparameters,
+         hyperparameters: hyperparameters_lib.Present,
          target_agent: agent_lib.Agent) -> types.LossOutput:
   """Computes half the sum of squared errors, 1/2 sum (y_t - Q(x_t, a_t))^2.
 

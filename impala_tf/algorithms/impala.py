@@ -34,7 +34,7 @@ SelectFn = Callable[[agent_lib.NetworkOutput, types.Unroll], Selection]
 
 def loss(agent: agent_lib.Agent, unroll: types.Unroll,
          config: config_lib.Config,
-         hyperparameters: hyperparameters_lib.Hyperparameters,
+         hyperparameters: hyperparameters_lib.Present,
          select: Optional[SelectFn] = None) -> types.LossOutput:
   """Sums up the three losses of section 4.2.
 

@@ -31,7 +31,7 @@ def make_agent(config: config_lib.Config,
 
 def loss(agent: agent_lib.Agent, unroll: types.Unroll,
          config: config_lib.Config,
-         hyperparameters: hyperparameters_lib.Hyperparameters,
+         hyperparameters: hyperparameters_lib.Present,
          select: Optional[impala.SelectFn] = None) -> types.LossOutput:
   """Computes IMPALA's loss with each task's errors in units of its sigma.
 

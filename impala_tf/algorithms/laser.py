@@ -47,7 +47,7 @@ def make_agent(config: config_lib.Config,
 
 def loss(agent: agent_lib.Agent, unroll: types.Unroll,
          config: config_lib.Config,
-         hyperparameters: hyperparameters_lib.Hyperparameters
+         hyperparameters: hyperparameters_lib.Present
          ) -> types.LossOutput:
   """Computes IMPALA's loss over the steps within the trust region.
 

@@ -66,6 +66,8 @@ def _check_asynchronous(config: config_lib.Config) -> None:
        config.learner.precision == 'mixed_bfloat16', 'float32'),
       ('ImpalaConfig.popart_step_size',
        config.impala.popart_step_size is not None, None),
+      ('ImpalaConfig.entropy_annealed_to',
+       config.impala.entropy_annealed_to != 1, 1.),
       ('AgentConfig.normalise_observations',
        config.agent.normalise_observations, False),
       ('OptimizerConfig.momentum', config.optimizer.momentum > 0, 0.),

@@ -13,7 +13,9 @@ class ImpalaConfig(fields.Section):
   Attributes:
     discount: gamma.
     baseline_cost: weight of the baseline's loss.
-    entropy_cost: weight of the entropy bonus.
+    entropy_cost: weight of the entropy bonus at frame 0.
+    entropy_annealed_to: share of `entropy_cost` that is left at
+      `total_frames`; the weight falls linearly. 1: it stays as it is.
     reward_clipping: how rewards are clipped in the loss: 'abs_one' to [-1, 1],
       'tanh_asymmetric' as in figure D.1, 'soft_asymmetric' as in the published
       code, or 'none'.
@@ -36,6 +38,7 @@ class ImpalaConfig(fields.Section):
       0.5, at_least=0, source='tables D.3, G.1')
   entropy_cost: float = fields.option(
       0.01, at_least=0, source='tables D.1, G.1')
+  entropy_annealed_to: float = fields.option(1.0, at_least=0, at_most=1)
   reward_clipping: str = fields.option(
       'abs_one',
       choices=('none', 'abs_one', 'tanh_asymmetric', 'soft_asymmetric'),

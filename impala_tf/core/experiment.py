@@ -121,8 +121,9 @@ def make_learner(config: config_lib.Config,
   return learner_lib.Learner(
       agent,
       learner_lib.Objective(
-          functools.partial(algorithm.loss, config=config,
-                            hyperparameters=hyperparameters),
+          lambda agent, unroll: algorithm.loss(
+              agent, unroll, config=config,
+              hyperparameters=hyperparameters.present()),
           functools.partial(algorithm.after_step, config=config)),
       lambda learning_rate: rmsprop.RMSProp(
           learning_rate, optimizer.decay, lambda: hyperparameters.epsilon,

@@ -118,6 +118,8 @@ class Learner:
     with strategy.scope():
       self.num_updates = tf.Variable(0, trainable=False, dtype=tf.int64)
       self.num_frames = tf.Variable(0, trainable=False, dtype=tf.int64)
+      hyperparameters.remaining_share = functools.partial(
+          updates.linear_anneal, 1., self.num_frames, settings.total_frames)
       self.optimizer = make_optimizer(self._learning_rate)
       self.optimizer.build(agent.trainable_variables)
     # Without AutoGraph, which takes three quarters of the time to build agent

@@ -1,11 +1,16 @@
 """Hyper-parameters of an update that may change during a run."""
 
-from typing import Dict, List, Optional, Union
+from typing import Callable, Dict, List, NamedTuple, Optional, Union
 
 import numpy as np
 import tensorflow as tf
 
 from impala_tf import config as config_lib
+
+
+class Present(NamedTuple):
+  """Hyper-parameters of one update, as its loss reads them."""
+  entropy_cost: Union[float, tf.Tensor]  # float32 [], annealed.
 
 
 class Hyperparameters(tf.Module):
@@ -19,7 +24,7 @@ class Hyperparameters(tf.Module):
   Attributes:
     learning_rate: float32 [], before annealing.
     epsilon: float32 [], inside of RMSProp's root.
-    entropy_cost: float32 [], weight of the entropy bonus.
+    entropy_cost: float32 [], weight of the entropy bonus, before annealing.
     max_gradient_norm: float32 [], threshold of gradient clipping; None if
       gradients are not clipped, which cannot change within a run.
   """
@@ -30,16 +35,29 @@ class Hyperparameters(tf.Module):
     self.learning_rate = _variable(config.optimizer.learning_rate)
     self.epsilon = _variable(config.optimizer.epsilon)
     self.entropy_cost = _variable(config.impala.entropy_cost)
+    self._entropy_annealed_to = config.impala.entropy_annealed_to
+    # Function that returns the share of the run's frames that is left, float32
+    # []. The learner replaces it.
+    self.remaining_share: Callable[[], tf.Tensor] = lambda: tf.constant(1.)
     self.max_gradient_norm: Optional[tf.Variable] = None
     if config.optimizer.max_gradient_norm is not None:
       self.max_gradient_norm = _variable(config.optimizer.max_gradient_norm)
+
+  def present(self) -> 'Present':
+    """Returns what the loss of the present update reads."""
+    end = self._entropy_annealed_to
+    if end == 1:
+      return Present(self.entropy_cost)
+    return Present(
+        self.entropy_cost * (end + (1 - end) * self.remaining_share()))
 
   def row(self) -> Dict[str, float]:
     """Returns their present values for a row of metrics.
 
     The learning rate is left out: each update reports its annealed one.
     """
-    values = {'epsilon': self.epsilon, 'entropy_cost': self.entropy_cost}
+    values = {'epsilon': self.epsilon,
+              'entropy_cost': self.present().entropy_cost}
     if self.max_gradient_norm is not None:
       values['max_gradient_norm'] = self.max_gradient_norm
     return {name: float(value.numpy()) for name, value in values.items()}

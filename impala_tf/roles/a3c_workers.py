@@ -106,7 +106,7 @@ def make_workers(config: config_lib.Config, make_link: MakeLinkFn,
     agent = experiment.make_agent(config, environments[0])
     loss = functools.partial(
         algorithm.loss, config=config,
-        hyperparameters=hyperparameters_lib.Hyperparameters(config))
+        hyperparameters=hyperparameters_lib.Hyperparameters(config).present())
     target_agent = None
     if algorithm.needs_target_agent:
       target_agent = experiment.make_agent(config, environments[0])

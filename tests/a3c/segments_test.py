@@ -90,7 +90,7 @@ def test_padding_changes_no_gradient_and_no_metric(use_lstm):
   agent.build(tf.TensorSpec([2], tf.float32))
   loss = functools.partial(
       impala.loss, config=config,
-      hyperparameters=hyperparameters.Hyperparameters(config))
+      hyperparameters=hyperparameters.Hyperparameters(config).present())
   gradients = []
   for max_steps in (2, 5):
     buffer = segments.SegmentBuffer(max_steps)

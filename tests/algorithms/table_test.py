@@ -12,12 +12,13 @@ from impala_tf.algorithms import table
 
 
 def _config(name, popart_step_size=None, correction='vtrace',
-            in_process=False, **sections):
+            in_process=False, entropy_annealed_to=1., **sections):
   return config_lib.Config(
       experiment=config_lib.ExperimentConfig(
           algorithm=name, in_process=in_process),
       impala=config_lib.ImpalaConfig(
-          popart_step_size=popart_step_size, correction=correction),
+          popart_step_size=popart_step_size, correction=correction,
+          entropy_annealed_to=entropy_annealed_to),
       **sections)
 
 
@@ -47,6 +48,7 @@ def test_row_is_an_algorithm_and_the_architecture_that_it_learns_in(name):
     ('ReplayConfig.replay_fraction',
      {'replay': config_lib.ReplayConfig(replay_fraction=.5)}),
     ('ImpalaConfig.popart_step_size', {'popart_step_size': .1}),
+    ('ImpalaConfig.entropy_annealed_to', {'entropy_annealed_to': 0.}),
     ('ActorConfig.synchronisation',  # There would be nobody who plays.
      {'actor': config_lib.ActorConfig(synchronisation='step')}),
     ('ActorConfig.controlled_lag_updates',

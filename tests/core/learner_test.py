@@ -419,7 +419,8 @@ def _entropy_bonus(hyperparameters):
 
   def loss(agent, unroll):
     del unroll
-    return types.LossOutput(hyperparameters.entropy_cost * agent.factor, {})
+    return types.LossOutput(
+        hyperparameters.present().entropy_cost * agent.factor, {})
 
   return loss
 
@@ -451,6 +452,24 @@ def test_hyperparameters_are_read_at_every_update_and_nothing_is_retraced():
                                rtol=1e-6)
     np.testing.assert_allclose(agent.factor.numpy(), factor, rtol=1e-5)
   assert learner._distributed_step.experimental_get_tracing_count() == 1
+
+
+def test_entropy_cost_falls_linearly_with_the_frames_to_its_last_share():
+  strategy = tf.distribute.OneDeviceStrategy('/cpu:0')
+  with strategy.scope():
+    hyperparameters = hyperparameters_lib.Hyperparameters(dataclasses.replace(
+        CONFIG, impala=config.ImpalaConfig(
+            entropy_cost=0.5, entropy_annealed_to=0.25)))
+    agent = _Scale()
+  learner = learner_lib.Learner(
+      agent, learner_lib.Objective(_entropy_bonus(hyperparameters)),
+      lambda rate: rmsprop.RMSProp(rate, 0.9, lambda: 0.1), hyperparameters,
+      strategy, learner_lib.Settings(
+          total_frames=4 * T * B, frames_per_step=1, compile_step=False,
+          annealed=False))
+  for expected in 0.5, 0.40625, 0.3125, 0.21875, 0.125, 0.125:
+    assert hyperparameters.row()['entropy_cost'] == expected
+    assert learner.update(_unroll())['gradient_norm'] == expected
 
 
 @pytest.mark.parametrize('compile_step', [False, True])
