@@ -50,10 +50,9 @@ class _Memory(tf.Module):
 class ParameterServer:
   """The shared parameters as variables, for checkpoints and readers.
 
-  To the loop it is a learner, whose updates are those of the workers.
-
-  Its counts are of all workers, who do not read `hyperparameters`; `saved` has
-  them for a checkpoint. `agent` has the parameters of the last `take_all`.
+  To the loop it is a learner, whose updates and frames are those of all
+  workers; `saved` has both counts for a checkpoint. `agent` has the parameters
+  of the last `take_all`.
   """
 
   def __init__(self, config: config_lib.Config,
@@ -101,14 +100,16 @@ class ParameterServer:
 
   def update(self, segments: Segments) -> Dict[str, float]:
     """Takes the workers' counts; their metrics are in the records."""
-    self.num_frames.assign(segments.counts.num_frames)
-    self.num_updates.assign(segments.counts.num_updates)
+    self._take_counts(segments.counts)
     return {}
+
+  def _take_counts(self, counts: store_lib.Counts) -> None:
+    self.num_frames.assign(counts.num_frames)
+    self.num_updates.assign(counts.num_updates)
 
   def take_all(self, store: store_lib.Store) -> None:
     """Takes counts, parameters, optimiser's memory and target network."""
-    self.num_frames.assign(store.counts.num_frames)
-    self.num_updates.assign(store.counts.num_updates)
+    self._take_counts(store.counts)
     self._assign(tf.constant(store.parameters))
     self.memory.slots.assign(np.stack(store.slots))
     self.memory.target_parameters.assign(store.target_parameters)
@@ -118,17 +119,17 @@ class SegmentReader:
   """A reader of the workers' records, in batches of all that are new."""
 
   def __init__(self, server: ParameterServer, store: store_lib.Store,
-               poll_secs: float, check: Callable[[], None]):
-    """Looks every `poll_secs`, and calls `check`, which may raise."""
+               poll_secs: float, on_poll: Callable[[], None]):
+    """Looks every `poll_secs`; `on_poll` is called before, and may raise."""
     self._server = server
     self._store = store
     self._poll_secs = poll_secs
-    self._check = check
+    self._on_poll = on_poll
     self._num_read = 0
 
   def poll(self, control: control_lib.LoopControl) -> Optional[Segments]:
     """Returns new records; None if there are none, and `control` hears why."""
-    self._check()
+    self._on_poll()
     time.sleep(self._poll_secs)
     records, self._num_read = self._store.new_records(self._num_read)
     if not records:
