@@ -61,26 +61,27 @@ class Parts(NamedTuple):
     self.checkpointer.save(int(self.server.num_updates.numpy()), score)
 
   def learn(self, control: control_lib.LoopControl, reports: interfaces.Reports,
-            publisher: Optional[Publisher] = None,
-            log_interval_secs: float = 0., poll_secs: float = 0.,
+            publisher: Optional[Publisher] = None, poll_secs: float = 0.,
             on_poll: Callable[[], None] = lambda: None) -> bool:
     """Collects what workers learn; makes no profile.
 
-    `publisher` is None if nobody reads parameters. With 0 seconds between rows
-    each batch has one. For `poll_secs` and `on_poll` see `SegmentReader`.
-    Returns whether the run is done; raises as `learning.learn` does.
+    `publisher` is None if nobody reads parameters. In one process each batch
+    has a row. For `poll_secs` and `on_poll` see `SegmentReader`. Returns
+    whether the run is done; raises as `learning.learn` does.
     """
-    server, experiment_config = self.server, self.config.experiment
+    server, options = self.server, self.config.experiment
     skipped = skipped_updates.SkippedUpdates(
         self.run_dir, self.config.optimizer.max_skipped_updates)
     log = training_log.TrainingLog(
-        training_log.LogSettings(self.run_dir, sys.maxsize, log_interval_secs),
+        training_log.LogSettings(
+            self.run_dir, sys.maxsize,
+            0. if options.in_process else options.log_interval_secs),
         server, self.state.totals, lambda: {
             'updates_skipped': skipped.total,
             'target_syncs': self.store.counts.num_syncs},
         on_row=reports.on_row)
     checkpoints = training_log.Checkpoints(
-        experiment_config.checkpoint_interval_secs, self.save, server, log)
+        options.checkpoint_interval_secs, self.save, server, log)
     with checkpoints:
       # It is done by what was read: workers may have reached the end meanwhile.
       return loop.train(
@@ -89,7 +90,7 @@ class Parts(NamedTuple):
           [*([] if publisher is None else [publisher]),
            parameter_server.SegmentMetrics(skipped), log,
            skipped_updates.Limit(skipped), checkpoints, *reports.callbacks],
-          functools.partial(log.is_done, experiment_config))
+          functools.partial(log.is_done, options))
 
 
 def make(config: config_lib.Config, run_dir: str) -> Parts:

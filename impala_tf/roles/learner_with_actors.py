@@ -43,10 +43,7 @@ def run_learner(config: config_lib.Config, endpoint: endpoint_lib.Endpoint,
   with learners.noticing_loss():
     parts = learner_parts.make(
         config, announced, endpoint, config.learner.queue_capacity, learners)
-    return learning.learn(
-        parts, learning.batches(parts, control), reports,
-        config.experiment.log_interval_secs,
-        config.experiment.log_interval_updates)
+    return learning.learn(parts, learning.batches(parts, control), reports)
 
 
 def start_actor(config: config_lib.Config, address: str, seed: int, task: int,
@@ -74,8 +71,7 @@ def start_actor(config: config_lib.Config, address: str, seed: int, task: int,
     if config.actor.synchronisation != 'none':
       source = batched_a2c.NewerFetcher(fetcher)
     spec = experiment.make_unroll_spec(config, environment, agent)
-    writer = transport.make_writer(
-        config, address, spec, task, *sharing)
+    writer = transport.make_writer(config, address, spec, task, *sharing)
     actor = dynamic_batching_actor.make_actor(
         config, agent, environment, writer, source, spec, policy_seed)
     stack.pop_all()  # The actor closes it.

@@ -58,9 +58,7 @@ def run_learner(config: config_lib.Config, endpoint: endpoint_lib.Endpoint,
   intake = gradient_table.Intake(
       address, store, links.make_apply(config, store), publisher,
       config.experiment.total_frames)
-  return parts.learn(
-      control, reports, publisher, config.experiment.log_interval_secs,
-      _POLL_SECS, intake.check)
+  return parts.learn(control, reports, publisher, _POLL_SECS, intake.check)
 
 
 def run_actor(config: config_lib.Config, address: str, seed: int, task: int,

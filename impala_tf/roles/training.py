@@ -5,7 +5,6 @@ processes that a thread supervises, or take turns with it.
 """
 
 import contextlib
-import dataclasses
 import signal
 import sys
 import tempfile
@@ -29,21 +28,15 @@ from impala_tf.suites import levels as levels_lib
 
 
 class TrainingResult(NamedTuple):
-  """The state of a run at the end of `train`.
-
-  Attributes:
-    run_dir: directory of the run.
-    frames: environment frames learned from.
-    updates: learner updates.
-    episode_return: mean return of the last 100 full episodes, or of all if
-      fewer have ended; None before the first.
-    best_checkpoint: path, without ending, of the checkpoint with the best mean
-      return of 100 full episodes; None before there is one.
-  """
+  """The state of a run at the end of `train`."""
   run_dir: str
-  frames: int
+  frames: int  # Environment frames learned from.
   updates: int
+  # Mean return of the last 100 full episodes, or of all if fewer have ended;
+  # None before the first.
   episode_return: Optional[float]
+  # Path, without ending, of the checkpoint with the best mean return of 100
+  # full episodes; None before there is one.
   best_checkpoint: Optional[str]
 
 
@@ -119,18 +112,15 @@ def train(config: Union[config_lib.Config, str], run_dir: Optional[str] = None,
 def _load(config: Union[config_lib.Config, str], bindings: Mapping[str, Any],
           in_process: bool) -> config_lib.Config:
   """Reads the config with its bindings."""
+  if in_process:
+    bindings = {**bindings, 'ExperimentConfig.in_process': True}
   lines = [f'{name} = {value!r}' for name, value in bindings.items()]
   if isinstance(config, str):
-    config = gin_config.load(config, lines)
-  elif lines:
-    with tempfile.NamedTemporaryFile('w', suffix='.gin') as file:
-      file.write(gin_config.dumps(config))
-      file.flush()
-      config = gin_config.load(file.name, lines)
-  if not in_process:
-    return config
-  return dataclasses.replace(config, experiment=dataclasses.replace(
-      config.experiment, in_process=True))
+    return gin_config.load(config, lines)
+  with tempfile.NamedTemporaryFile('w', suffix='.gin') as file:
+    file.write(gin_config.dumps(config))
+    file.flush()
+    return gin_config.load(file.name, lines)
 
 
 def _share_registered(config: config_lib.Config) -> None:

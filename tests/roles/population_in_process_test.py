@@ -1,22 +1,18 @@
 """A population in one process: the paper's rule, and the same every time."""
 
 import dataclasses
+import shutil
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from impala_tf import config as config_lib
-from impala_tf.config import fingerprint as fingerprint_lib
-from impala_tf.core import queue as queue_lib
-from impala_tf.core import transport
+from impala_tf.agents import saved
+from impala_tf.core import weights
 from impala_tf.pbt import populations
 from impala_tf.pbt import rules
-from impala_tf.replay import pacing
-from impala_tf.replay import shared_replay
 from impala_tf.roles import population_in_process
-from impala_tf.roles import replay_server
-from impala_tf.runs import metrics
 from impala_tf.runtime import control as control_lib
 from tests.fixtures import hosts
 
@@ -29,8 +25,6 @@ _MEMBERS = {'quick': (0.02, -1., 1.), 'slow': (1e-6, 1., 2.)}
 _UPDATES = 10
 _BURN_IN_UPDATES = 2
 _FRAMES_PER_UPDATE = 16 * 10
-# Columns that depend on the clock, or on how far ahead the reader's thread is.
-_TIMES = ('secs', 'frames_per_sec', 'learner_wait_share', 'queue_occupancy')
 
 
 def _configs(directory, total_updates=_UPDATES, **population):
@@ -58,10 +52,9 @@ def _configs(directory, total_updates=_UPDATES, **population):
 
 def _numbers(directory):
   """Returns all rows and decisions, but for what depends on the clock."""
-  return {name: (
-      [{k: v for k, v in row.items() if k not in _TIMES}
-       for row in metrics.read_rows(str(directory / name))],
-      populations.read_events(str(directory / name))) for name in _MEMBERS}
+  events = _events(directory)
+  return {name: (hosts.rows(directory / name), events[name])
+          for name in _MEMBERS}
 
 
 @pytest.fixture(name='trained', scope='module')
@@ -134,30 +127,40 @@ def _mean_return(begin, end):
 
 
 @pytest.mark.slow
-def test_members_that_share_a_replay_score_by_their_own_games(
-    tmp_path, monkeypatch):
-  """Such members are started by hand, at once; here one after the other."""
-  monkeypatch.setattr(pacing, '_MAX_LEAD', pacing.DONE)  # None is waited for.
-  configs = {run_dir: dataclasses.replace(
+def test_replayed_games_do_not_count(tmp_path):
+  config = _configs(tmp_path)[str(tmp_path / 'slow')]
+  hosts.run_in_process(dataclasses.replace(
       config, learner=dataclasses.replace(config.learner, batch_size=32),
-      replay=config_lib.ReplayConfig(replay_fraction=0.5))
-             for run_dir, config in _configs(tmp_path).items()}
-  config, *_ = configs.values()
-  server = queue_lib.make_server([
-      transport.make_replay(config, replay_server._unroll_spec(config)),
-      *shared_replay.make_tables(
-          fingerprint_lib.of_unrolls(config), len(configs))], None)
-  for agent, (run_dir, config) in enumerate(configs.items()):
-    hosts.run_in_process(
-        config, run_dir, replay_address=f'localhost:{server.port}',
-        agent=agent)
-  server.stop()
+      replay=config_lib.ReplayConfig(replay_fraction=0.5)), tmp_path / 'slow')
   rows, (event, *_) = _numbers(tmp_path)['slow']
-  assert any(0 < row['replayed/foreign_share'] < 1 for row in rows)
-  assert event.partner == 'quick' and event.is_copy
   burn_in, decision = rows[_BURN_IN_UPDATES - 1], rows[event.updates - 1]
-  assert decision['episodes'] <= 100
+  assert 50 <= decision['episodes'] - burn_in['episodes'] < 100
   assert event.score == pytest.approx(_mean_return(burn_in, decision) - 1)
+
+
+def test_actors_get_the_copy_and_not_the_parameters_that_it_replaced(
+    trained, tmp_path, monkeypatch):
+  published = {}
+  write = weights.Table.write
+
+  def note(self, stamp, parameters):
+    published[stamp.version] = parameters
+    write(self, stamp, parameters)
+
+  monkeypatch.setattr(weights.Table, 'write', note)
+  config = _configs(tmp_path)[str(tmp_path / 'slow')]
+  # With a lag of 0, each update is published by itself and at once.
+  config = dataclasses.replace(config, actor=dataclasses.replace(
+      config.actor, controlled_lag_updates=0))
+  shutil.copytree(trained / 'quick', tmp_path / 'quick', dirs_exist_ok=True)
+  hosts.run_in_process(config, tmp_path / 'slow', hosts.StoppedBy(
+      lambda: bool(_events(tmp_path)['slow'])))
+  event, = _events(tmp_path)['slow']
+  assert event.is_copy and event.updates in published
+  agent = saved.load_agent(str(tmp_path / 'slow')).agent
+  np.testing.assert_array_equal(
+      published[event.updates],
+      weights.make_snapshot(agent.published_variables)())
 
 
 def test_changed_values_are_those_that_the_learner_uses(trained):
@@ -216,16 +219,3 @@ def test_member_is_an_ordinary_run_until_the_burn_in_ends(trained, tmp_path):
   member, _ = _numbers(trained)['quick']
   assert alone == member[:4]
   assert not (tmp_path / 'quick' / 'population').exists()
-
-
-@pytest.mark.slow
-def test_population_ends_once_its_members_have_reached_their_return(tmp_path):
-  configs = {
-      run_dir: dataclasses.replace(config, experiment=dataclasses.replace(
-          config.experiment, stop_at_return=-1.))
-      for run_dir, config in _configs(
-          tmp_path, total_updates=10_000, decision_episodes=10**6).items()}
-  population_in_process.run(configs, control_lib.LoopControl())
-  for run_dir in configs:
-    row = metrics.read_rows(run_dir)[-1]
-    assert row['episodes'] >= 100 and row['updates'] < 1000

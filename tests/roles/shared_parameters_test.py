@@ -31,9 +31,6 @@ from tests.fixtures import hosts
 from tests.fixtures import programs
 from tests.fixtures import spoilt_catch
 
-# Columns that depend on the clock.
-_TIMES = ('secs', 'frames_per_sec', 'learner_wait_share')
-
 
 def _config(algorithm='a3c', total_frames=60, level='catch', **sections):
   return config_lib.Config(**{
@@ -51,13 +48,11 @@ def _config(algorithm='a3c', total_frames=60, level='catch', **sections):
 
 
 def _rows(config, run_dir, host=None):
-  """Trains; returns the rows without what depends on the clock, one an update.
-  """
+  """Trains; returns a row an update, without what depends on the clock."""
   host = host or hosts.StoppedBy()
   shared_parameters.run_in_process(
       config, str(run_dir), host.control, host.reports, updates_a_row=1)
-  return [{k: v for k, v in row.items() if k not in _TIMES}
-          for row in metrics.read_rows(str(run_dir))]
+  return hosts.rows(run_dir)
 
 
 _LSTM = config_lib.AgentConfig(
