@@ -1,4 +1,4 @@
-"""A3C's parameter server: what its workers learn, as variables and batches.
+"""A3C's parameter server: its workers' parameters and records, for the loop.
 
 The workers make the updates, and leave a record of each. The server reads the
 records, and the learner's loop logs them; see `roles.shared_parameters`.
@@ -38,15 +38,6 @@ class Segments(NamedTuple):
   counts: store_lib.Counts  # Of all workers up to these.
 
 
-class _Memory(tf.Module):
-  """The optimiser's slots [S, P] and target network [P], in checkpoints."""
-
-  def __init__(self, slots: np.ndarray, target_parameters: np.ndarray):
-    super().__init__(name='asynchronous')
-    self.slots = tf.Variable(slots, trainable=False)
-    self.target_parameters = tf.Variable(target_parameters, trainable=False)
-
-
 class ParameterServer:
   """The shared parameters as variables, for checkpoints and readers.
 
@@ -73,7 +64,11 @@ class ParameterServer:
     # Momenta begin at 0.
     start = 0. if name == 'momentum_sgd' else (
         config.asynchronous.initial_mean_square)
-    self.memory = _Memory(np.full(shape, start, np.float32), parameters)
+    # The optimiser's slots [S, P] and target network [P], in checkpoints.
+    self.memory = tf.Module(name='asynchronous')
+    self.memory.slots = tf.Variable(
+        np.full(shape, start, np.float32), trainable=False)
+    self.memory.target_parameters = tf.Variable(parameters, trainable=False)
 
   def make_store(self) -> store_lib.Store:
     """Makes memory for workers, with copies of all variables here.
@@ -83,8 +78,7 @@ class ParameterServer:
     if not self.num_updates.numpy():  # The parameters may be another run's.
       self.memory.target_parameters.assign(worker_lib.flatten(self.agent))
     try:
-      store = store_lib.make(self.memory.slots.shape[1],
-                             self.memory.slots.shape[0])
+      store = store_lib.make(*reversed(self.memory.slots.shape))
     except (AttributeError, OSError) as error:
       raise config_lib.ConfigError(
           'workers need memory that processes share, which this system does '

@@ -32,11 +32,9 @@ _MAX_READS = 5
 class State(tf.Module):
   """Episodes of a member since its last decision; saved in its checkpoints.
 
-  Shapes: L levels.
-
   Attributes:
     evolution: int64 variable [], number of decisions behind its parameters.
-    episodes: int64 variable [L], full episodes since the last decision.
+    episodes: int64 variable [L levels], full episodes since the last decision.
     return_sums: float64 variable [L], sum of their raw returns.
     means: float64 variable [L], mean return of each level's last decision; NaN
       before its first episode, or its first since a copy.
@@ -58,8 +56,8 @@ class State(tf.Module):
 
     Non-finite returns are left out: no decision could use their mean.
     """
-    is_told = np.isfinite(returns)
-    level_index, returns = level_index[is_told], returns[is_told]
+    is_finite = np.isfinite(returns)
+    level_index, returns = level_index[is_finite], returns[is_finite]
     num_levels = self.episodes.shape[0]
     self.episodes.assign_add(np.bincount(level_index, minlength=num_levels))
     self.return_sums.assign_add(

@@ -2,7 +2,7 @@
 
 import contextlib
 import functools
-from typing import Callable, Optional
+from typing import Any, Callable, Optional
 
 import reverb
 
@@ -67,34 +67,30 @@ def make_workers(config: config_lib.Config, make_link: MakeLinkFn,
 
   For `seed` see `learner_with_actors.run_actor`.
   """
-  algorithm = algorithms.get(config)
-  # One after another: emulators that are made at once crash.
-  numbers = range(task, sizing.num_workers(config, num_processes),
-                  num_processes)
-  seeds = [experiment.make_seeds(config.experiment.seed, seed, number)
-           for number in numbers]
+  algorithm, options = algorithms.get(config), config.asynchronous
+  num_slots = optimizers.num_slots(options.optimizer, options.num_workers)
+  agent: Any = None
+  workers = []
   with contextlib.ExitStack() as stack:
-    environments = []
-    for number, (environment_seed, _) in zip(numbers, seeds):
-      environments.append(experiment.make_environment(
-          config, 1, environment_seed, training=True, first_slot=number))
-      stack.callback(environments[-1].close)
-    agent = experiment.make_agent(config, environments[0])
+    # One after another: emulators that are made at once crash.
+    for number in range(task, sizing.num_workers(config, num_processes),
+                        num_processes):
+      environment_seed, worker_seed = experiment.make_seeds(
+          config.experiment.seed, seed, number)
+      environment = experiment.make_environment(
+          config, 1, environment_seed, training=True, first_slot=number)
+      stack.callback(environment.close)
+      agent = agent or experiment.make_agent(config, environment)
+      workers.append(worker_lib.Worker(
+          f'worker {number} of actor {task}', number % num_slots, environment,
+          agent.initial_state(1), worker_seed))
     loss = functools.partial(
         algorithm.loss, config=config,
         hyperparameters=hyperparameters_lib.Hyperparameters(config))
     target_agent = None
     if algorithm.needs_target_agent:
-      target_agent = experiment.make_agent(config, environments[0])
+      target_agent = experiment.make_agent(config, environment)
       loss = functools.partial(loss, target_agent=target_agent)
-    options = config.asynchronous
-    num_slots = optimizers.num_slots(options.optimizer, options.num_workers)
-    workers = [
-        worker_lib.Worker(
-            f'worker {number} of actor {task}', number % num_slots, environment,
-            agent.initial_state(1), worker_seed)
-        for number, environment, (_, worker_seed) in zip(
-            numbers, environments, seeds)]
     in_turn = worker_lib.WorkersInTurn(
         config, make_link(agent, target_agent), agent, workers,
         functools.partial(learner_lib.compute_gradients, agent, loss),
@@ -104,7 +100,7 @@ def make_workers(config: config_lib.Config, make_link: MakeLinkFn,
 
 
 def check_processes(config: config_lib.Config, task: int,
-                     num_processes: int) -> None:
+                    num_processes: int) -> None:
   """Raises ConfigError if a process has no workers, or they no slots."""
   if task >= num_processes:
     raise config_lib.ConfigError(

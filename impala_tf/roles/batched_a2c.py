@@ -35,9 +35,7 @@ from impala_tf.envs import env_processes
 from impala_tf.envs import environment as environment_lib
 from impala_tf.runtime import control as control_lib
 
-# An update takes some milliseconds at least; a look at the learner's memory
-# takes a hundredth of one.
-_POLL_SECS = 0.002
+_POLL_SECS = 0.002  # An update takes some milliseconds at least.
 
 
 class NewerFetcher:
@@ -67,7 +65,6 @@ class _Stopped(Exception):
 class SteppedTogether:
   """Environments that return once all have stepped, as in figure 2a.
 
-  Environments in separate processes step at once, and all wait for the slowest.
   `check` is called before each step, and about once a second within; it may
   raise. For the attributes see `environment.BatchedEnvironment`.
   """
@@ -143,10 +140,9 @@ class _Newest:
 class SyncStepPlayer:
   """A player of whole batches: sync step.
 
-  All environments are stepped together, one call of the learner's own agent
-  serves them all, and the learner learns when each has played T steps. If the
-  process of an environment dies, all begin anew, and unfinished unrolls are
-  lost.
+  All environments are stepped together, and one call of the learner's own agent
+  serves them all. If the process of an environment dies, all begin anew, and
+  unfinished unrolls are lost.
   """
 
   def __init__(self, config: config_lib.Config, learner: learner_lib.Learner,

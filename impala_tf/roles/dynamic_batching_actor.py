@@ -25,10 +25,8 @@ class DynamicActor:
 
   Environments are out of phase: new parameters come in the middle of unrolls,
   and act from then on, as on the published code's single machine. An unroll
-  carries the version with which it began, its oldest. Each of its steps has the
-  logits of the policy that chose there, which is all that V-trace needs.
-  (`actor.Actor`, in lock-step, plays an unroll from one version, as the
-  published code's distributed actors do.)
+  carries the version with which it began, its oldest. V-trace needs only the
+  logits of each step.
 
   Attributes:
     stopwatch: see `actor.Actor`; environment is the time spent waiting until

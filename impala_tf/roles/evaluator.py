@@ -72,8 +72,7 @@ class Evaluator:
                seed: int, poll: waiting.PollFn):
     """Connects, and waits for the first parameters with `poll`.
 
-    `output_dir` gets `metrics.jsonl`, `tensorboard/` and, if the config asks
-    for them, `videos/`. Rows and videos of lost learning are dropped. Raises
+    Rows and videos of lost learning are dropped from `output_dir`. Raises
     ConnectionError if the learner does not answer, or has another config.
     """
     self._config = config

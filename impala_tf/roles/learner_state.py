@@ -27,10 +27,10 @@ POPULATION = 'population'  # Name in checkpoints of a member's state.
 class State(NamedTuple):
   """All state that a run resumes from."""
   learner: Any  # Updates the parameters, or the parameter server of A3C.
-  totals: training_log.Totals  # Of the run beside the learner's counts.
+  totals: training_log.Totals
   # The config's values of the hyper-parameters.
   configured: hyperparameters_lib.ConfiguredValues
-  # What only some runs have, by its name in checkpoints.
+  # State that only some runs have, by its name in checkpoints.
   others: Mapping[str, tf.Module]
 
   def checkpointer(self, config: config_lib.Config, run_dir: str
@@ -75,9 +75,8 @@ def restore(config: config_lib.Config, run_dir: str, log_dir: str,
             is_chief: bool = True) -> checkpoint_lib.Checkpointer:
   """Restores the newest checkpoint, if any; returns the checkpointer.
 
-  Rows in `log_dir` that the checkpoint does not know are dropped. Only the
-  chief writes the files of the run. Raises CheckpointError if all checkpoints
-  are damaged.
+  Later rows in `log_dir` are dropped. Only the chief writes the run's files.
+  Raises CheckpointError if all checkpoints are damaged.
   """
   learner = state.learner
   if is_chief:

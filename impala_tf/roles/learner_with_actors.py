@@ -1,8 +1,6 @@
 """IMPALA's architecture: a learner with its queue, and actors that feed it.
 
-Section 3 of Espeholt et al. 2018: actors play with parameters that may be a few
-updates old and send unrolls; the learner, or several that update together,
-learns from batches of them.
+Section 3 of Espeholt et al. 2018. Several learners may update together.
 """
 
 import contextlib
@@ -33,9 +31,8 @@ def run_learner(config: config_lib.Config, endpoint: endpoint_lib.Endpoint,
                 learner_group.alone) -> bool:
   """Runs the learner's process, with Reverb; returns whether the run is done.
 
-  It is not done if this learner or another was stopped. `join` waits for all
-  learners of the run, and returns them. Raises PeerLost if another learner has
-  gone, and as `learner_parts.make` does.
+  `join` waits for all learners of the run, and returns them. Raises PeerLost if
+  another learner has gone, and as `learner_parts.make` does.
   """
   announced, config = config, sizing.fit(config)
   tf_threads.set_threads(sizing.fitted(config.learner.num_threads))

@@ -2,10 +2,9 @@
 
 Section 4 of Mnih et al. 2016 (arXiv:1602.01783v2). Actors are processes whose
 workers play, learn, and change the parameters in memory of the learner's
-process, which keeps them (`parameter_server`). Workers that cannot open this
-memory, being on another machine, send their gradients to the learner
-(`gradient_table`). All are found, started and supervised as in IMPALA's
-architecture (`learner_with_actors`).
+process (`parameter_server`). Workers on another machine send their gradients to
+the learner (`gradient_table`). All are found, started and supervised as in
+IMPALA's architecture (`learner_with_actors`).
 """
 
 import functools
