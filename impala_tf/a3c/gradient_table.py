@@ -68,7 +68,7 @@ class TableLink:
 
 
 def contributions(address: str) -> Iterator[links.Contribution]:
-  """Yields contributions from the queue of this process's server, for ever."""
+  """Yields contributions from the queue of this process's server."""
   dataset = reverb.TrajectoryDataset.from_table_signature(
       server_address=address, table=_TABLE,
       # Read ahead, it would grow old; and see `sampling.samples`.

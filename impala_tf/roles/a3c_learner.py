@@ -3,7 +3,7 @@
 import functools
 import sys
 import time
-from typing import Callable, NamedTuple, Optional
+from typing import Callable, Optional
 
 from impala_tf import config as config_lib
 from impala_tf.a3c import parameter_server
@@ -18,7 +18,6 @@ from impala_tf.runs import skipped_updates
 from impala_tf.runs import training_log
 from impala_tf.runtime import control as control_lib
 from impala_tf.runtime import interfaces
-from impala_tf.storage import checkpoint as checkpoint_lib
 
 _PUBLISH_SECS = 1.  # Time between parameters for evaluators.
 
@@ -41,24 +40,35 @@ class Publisher(weights.Publisher):
       self._next_time = time.monotonic() + _PUBLISH_SECS
 
 
-class Parts(NamedTuple):
-  """The parts of the learner's process."""
-  config: config_lib.Config
-  run_dir: str
-  state: learner_state.State  # All that checkpoints hold.
-  checkpointer: checkpoint_lib.Checkpointer
-  store: store_lib.Store  # The workers' memory.
+class Learner:
+  """The learner's process, which logs and saves.
 
-  @property
-  def server(self) -> parameter_server.ParameterServer:
-    """The shared parameters as variables."""
-    return self.state.learner
+  Attributes:
+    server: the shared parameters as variables.
+    store: the workers' memory.
+  """
+
+  def __init__(self, config: config_lib.Config, run_dir: str):
+    """Makes the parts and restores the newest checkpoint.
+
+    `run_dir` must exist. Raises ConfigError if the config cannot be trained,
+    CheckpointError if all checkpoints are damaged.
+    """
+    environment = experiment.make_probe_environment(config)
+    beginning.show_remarks(environment.remarks)
+    self._config = config
+    self._run_dir = run_dir
+    self._state = learner_state.make(config, environment)
+    self._checkpointer = learner_state.restore(
+        config, run_dir, run_dir, environment, self._state)
+    self.server: parameter_server.ParameterServer = self._state.learner
+    self.store = self.server.make_store()
 
   def save(self, number: int, score: Optional[float]) -> None:
     """Writes a checkpoint of the shared parameters; raises OSError."""
     del number  # There are more updates now.
     self.server.take_all(self.store)
-    self.checkpointer.save(int(self.server.num_updates.numpy()), score)
+    self._checkpointer.save(int(self.server.num_updates.numpy()), score)
 
   def learn(self, control: control_lib.LoopControl, reports: interfaces.Reports,
             publisher: Optional[Publisher] = None, poll_secs: float = 0.,
@@ -69,14 +79,14 @@ class Parts(NamedTuple):
     has a row. For `poll_secs` and `on_poll` see `SegmentReader`. Returns
     whether the run is done; raises as `learning.learn` does.
     """
-    server, options = self.server, self.config.experiment
+    server, options = self.server, self._config.experiment
     skipped = skipped_updates.SkippedUpdates(
-        self.run_dir, self.config.optimizer.max_skipped_updates)
+        self._run_dir, self._config.optimizer.max_skipped_updates)
     log = training_log.TrainingLog(
         training_log.LogSettings(
-            self.run_dir, sys.maxsize,
+            self._run_dir, sys.maxsize,
             0. if options.in_process else options.log_interval_secs),
-        server, self.state.totals, lambda: {
+        server, self._state.totals, lambda: {
             'updates_skipped': skipped.total,
             'target_syncs': self.store.counts.num_syncs},
         on_row=reports.on_row)
@@ -91,18 +101,3 @@ class Parts(NamedTuple):
            parameter_server.SegmentMetrics(skipped), log,
            skipped_updates.Limit(skipped), checkpoints, *reports.callbacks],
           functools.partial(log.is_done, options))
-
-
-def make(config: config_lib.Config, run_dir: str) -> Parts:
-  """Makes the parts and restores the newest checkpoint.
-
-  `run_dir` must exist. Raises ConfigError if the config cannot be trained so,
-  CheckpointError if all checkpoints are damaged.
-  """
-  environment = experiment.make_probe_environment(config)
-  beginning.show_remarks(environment.remarks)
-  state = learner_state.make(config, environment)
-  checkpointer = learner_state.restore(
-      config, run_dir, run_dir, environment, state)
-  return Parts(
-      config, run_dir, state, checkpointer, state.learner.make_store())

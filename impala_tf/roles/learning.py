@@ -27,7 +27,7 @@ from impala_tf.suites import levels as levels_lib
 def _gauges(parts: learner_parts.LearnerParts,
             skipped: skipped_updates.SkippedUpdates
             ) -> Callable[[], Mapping[str, float]]:
-  """Returns what reads columns of a row; ConnectionError without a server."""
+  """Returns a function that reads columns; ConnectionError without a server."""
   client = reverb.Client(parts.address)
 
   def read():
@@ -122,7 +122,7 @@ def _callbacks(parts: learner_parts.LearnerParts,
 
 
 def _gather(parts: learner_parts.LearnerParts) -> training_log.GatherFn:
-  """Returns what joins arrays of this learner's unrolls with the others'."""
+  """Returns a function that joins this learner's arrays with the others'."""
   # A single learner does without the call, in every update.
   return parts.learners.concatenate if parts.learners.number > 1 else list
 

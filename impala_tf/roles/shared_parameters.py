@@ -41,23 +41,23 @@ def run_learner(config: config_lib.Config, endpoint: endpoint_lib.Endpoint,
   """Runs the learner's process; see `learner_with_actors.run_learner`."""
   del join  # It is the only one.
   tf_threads.set_threads(1)
-  parts = a3c_learner.make(config, endpoint.run_dir)
-  variables = parts.server.agent.published_variables
+  learner = a3c_learner.Learner(config, endpoint.run_dir)
+  variables = learner.server.agent.published_variables
   server = queue_lib.make_server(
       [*weights.make_tables(variables),
        # It stays empty: workers need no more than its name.
-       reverb.Table.queue(parts.store.table_name, max_size=1),
-       gradient_table.make_table(parts.store.parameters.size),
+       reverb.Table.queue(learner.store.table_name, max_size=1),
+       gradient_table.make_table(learner.store.parameters.size),
        config_table.make_table(config)], endpoint.port)
   address = f'localhost:{server.port}'
   config_table.publish(address, config)
-  publisher = a3c_learner.Publisher(parts.store, address)
-  store = store_lib.find([parts.store.table_name])
+  publisher = a3c_learner.Publisher(learner.store, address)
+  store = store_lib.find([learner.store.table_name])
   assert store is not None  # It is this process's own.
   intake = gradient_table.Intake(
       address, store, links.make_apply(config, store), publisher,
       config.experiment.total_frames)
-  return parts.learn(control, reports, publisher, _POLL_SECS, intake.check)
+  return learner.learn(control, reports, publisher, _POLL_SECS, intake.check)
 
 
 def run_actor(config: config_lib.Config, address: str, seed: int, task: int,
@@ -110,8 +110,8 @@ def run_in_process(config: config_lib.Config, run_dir: str,
   the run is done.
   """
   tf.config.experimental.enable_op_determinism()
-  parts = a3c_learner.make(config, run_dir)
-  store = parts.store
+  learner = a3c_learner.Learner(config, run_dir)
+  store = learner.store
   # On resume, use a new seed.
   workers = a3c_workers.make_workers(
       config, functools.partial(links.MemoryLink, config, store), task=0,
@@ -125,6 +125,6 @@ def run_in_process(config: config_lib.Config, run_dir: str,
       workers.run_segment()
 
   try:
-    return parts.learn(control, reports, on_poll=play)
+    return learner.learn(control, reports, on_poll=play)
   finally:
     workers.close()

@@ -122,7 +122,7 @@ class _Learner:
   """A learner's memory, tables and intake, without its loop."""
 
   def __init__(self, run_dir, apply=None):
-    self.parts = a3c_learner.make(_CONFIG, str(run_dir))
+    self.parts = a3c_learner.Learner(_CONFIG, str(run_dir))
     self.store = self.parts.store
     self._server = queue_lib.make_server(
         [*weights.make_tables(self.parts.server.agent.published_variables),
@@ -177,7 +177,7 @@ def _play(make_link):
 
 
 def test_table_gives_the_numbers_of_shared_memory(tmp_path):
-  parts = a3c_learner.make(_CONFIG, str(tmp_path / 'memory'))
+  parts = a3c_learner.Learner(_CONFIG, str(tmp_path / 'memory'))
   _play(functools.partial(links.MemoryLink, _CONFIG, parts.store))
   learner = _Learner(tmp_path / 'table')
 

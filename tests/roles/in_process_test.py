@@ -11,7 +11,6 @@ from impala_tf.agents import saved
 from impala_tf.algorithms import table
 from impala_tf.core import experiment
 from impala_tf.core import queue as queue_lib
-from impala_tf.core import weights
 from impala_tf.roles import endpoint
 from impala_tf.roles import evaluation
 from impala_tf.roles import learner_parts
@@ -72,17 +71,10 @@ def test_row_of_several_updates_has_their_means_and_changes_no_other(
 
 def test_parameters_are_published_before_they_are_fetched_only(
     tmp_path, monkeypatch):
-  published = []
-  write = weights.Table.write
-
-  def note(self, stamp, parameters):
-    published.append(stamp.version)
-    write(self, stamp, parameters)
-
-  monkeypatch.setattr(weights.Table, 'write', note)
+  published = hosts.published(monkeypatch)
   rows = _rows(_with(_config(), 'actor', num_envs=12), tmp_path)
   # The actor plays 12 unrolls at a time, which are three batches.
-  assert published == [0, 3, 6]
+  assert [stamp.version for stamp, _ in published] == [0, 3, 6]
   assert [row['policy_lag'] for row in rows] == [0, 1, 2, 0, 1, 2, 0, 1]
 
 
@@ -144,19 +136,17 @@ def test_learner_gives_continuous_actions_the_actors_probabilities(tmp_path):
       0.5 * math.log(2 * math.pi * math.e * math.log(2)), abs=0.2)
 
 
-def _locks_config(total_frames, **sections):
+def _locks_config(total_frames):
   """Makes a config of nested observations, several choices and masks."""
   user_modules.load([locks.MODULE])
-  return config_lib.Config(**{
-      'experiment': config_lib.ExperimentConfig(
-          in_process=True, total_frames=total_frames),
-      'environment': config_lib.EnvironmentConfig(level=locks.LEVEL),
-      'agent': config_lib.AgentConfig(
+  return dataclasses.replace(
+      _config(total_frames=total_frames),
+      environment=config_lib.EnvironmentConfig(level=locks.LEVEL),
+      agent=config_lib.AgentConfig(
           hidden_size=16, use_lstm=True, lstm_size=8,
           normalise_observations=True),
-      'actor': config_lib.ActorConfig(num_envs=4),
-      'learner': config_lib.LearnerConfig(batch_size=4, unroll_length=12),
-      **sections})
+      actor=config_lib.ActorConfig(num_envs=4),
+      learner=config_lib.LearnerConfig(batch_size=4, unroll_length=12))
 
 
 def _evaluate(run_dir, config, num_episodes=20):
@@ -184,23 +174,6 @@ def test_locks_are_played_learned_from_resumed_and_evaluated(tmp_path):
   result = _evaluate(tmp_path, config)
   assert result.frames == [locks.NUM_STEPS] * 20
   assert all(0 <= r <= locks.NUM_STEPS for r in result.returns)
-
-
-@pytest.mark.slow
-def test_locks_are_learned(tmp_path):
-  """Image, one-hot and a gauge near 1000 must all be understood."""
-  config = _locks_config(
-      40_000,
-      agent=config_lib.AgentConfig(
-          hidden_size=64, normalise_observations=True),
-      actor=config_lib.ActorConfig(num_envs=16),
-      learner=config_lib.LearnerConfig(batch_size=16, unroll_length=10),
-      optimizer=config_lib.OptimizerConfig(learning_rate=2e-3, epsilon=1e-3),
-      impala=config_lib.ImpalaConfig(
-          discount=0., reward_clipping='none', entropy_cost=0.003))
-  rows = _rows(config, tmp_path)
-  assert rows[10]['episode_return'] < 5  # Any legal actions give 4.1 of 10.
-  assert np.mean(_evaluate(tmp_path, config, 40).returns) > 9
 
 
 @pytest.mark.slow
@@ -237,27 +210,21 @@ def test_reward_on_which_a_time_limit_falls_is_learned(
   assert np.mean(_evaluate(tmp_path, config, 100).returns) > 0.8
 
 
-def _returns_of_lamps(run_dir, num_frames, **kwargs):
-  """Trains on a Lamp; returns each row's mean return."""
+@pytest.mark.parametrize('picture', conventions.PICTURES)
+@pytest.mark.slow
+def test_pictures_of_every_convention_are_learned(tmp_path, picture):
+  user_modules.load([conventions.MODULE])
   config = dataclasses.replace(
-      _config(total_frames=num_frames),
+      _config(total_frames=8_000),
       environment=config_lib.EnvironmentConfig(
-          level=conventions.LEVEL, kwargs=kwargs),
+          level=conventions.LEVEL, kwargs={'picture': picture}),
       agent=config_lib.AgentConfig(torso='auto', hidden_size=32),
       impala=config_lib.ImpalaConfig(entropy_cost=0.001),
       optimizer=config_lib.OptimizerConfig(learning_rate=0.002),
       actor=config_lib.ActorConfig(num_envs=8),
       learner=config_lib.LearnerConfig(batch_size=8, unroll_length=10))
-  user_modules.load([conventions.MODULE])
-  return [row['episode_return'] for row in _rows(config, run_dir)
-          if row['episode_return'] is not None]
-
-
-@pytest.mark.parametrize('picture', conventions.PICTURES)
-@pytest.mark.slow
-def test_pictures_of_every_convention_are_learned(tmp_path, picture):
-  returns = _returns_of_lamps(tmp_path, 8_000, picture=picture)
-  assert max(returns) > 0.9 * conventions.NUM_STEPS
+  assert max(row.get('episode_return') or 0 for row in _rows(
+      config, tmp_path)) > 0.9 * conventions.NUM_STEPS
 
 
 def test_stopped_run_goes_on_where_it_was(rows, tmp_path):
@@ -388,14 +355,7 @@ def _with(config, section, **options):
 @pytest.mark.slow
 def test_resumed_run_learns_by_the_changed_config(tmp_path, monkeypatch):
   """Its values win over those in the checkpoint, once; annealing follows."""
-  published = {}  # Updates to frames, as actors hear them.
-  write = weights.Table.write
-
-  def note(self, stamp, parameters):
-    published[stamp.version] = stamp.frames
-    write(self, stamp, parameters)
-
-  monkeypatch.setattr(weights.Table, 'write', note)
+  published = hosts.published(monkeypatch)
   old = _with(_config(), 'optimizer', learning_rate=0.5)
   before = _rows(old, tmp_path, hosts.StoppedAfter(2))[-1]
   new = _with(old, 'optimizer', learning_rate=0.25)
@@ -412,7 +372,8 @@ def test_resumed_run_learns_by_the_changed_config(tmp_path, monkeypatch):
     assert row['learning_rate'] == pytest.approx(0.25 * left)
     assert row['entropy_cost'] == 0.125
     assert row['epsilon'] == before['epsilon']
-  assert published[rows[0]['updates']] == rows[0]['frames']
+  assert (rows[0]['updates'], rows[0]['frames']) in [
+      stamp for stamp, _ in published]
   # The other way, without a change of what the first change left.
   last = _rows(_with(new, 'impala', entropy_cost=0.5), tmp_path)[-1]
   assert last['entropy_cost'] == 0.5
@@ -533,10 +494,6 @@ def test_run_goes_on_in_another_precision(tmp_path, monkeypatch):
   assert all(math.isfinite(value) for row in rows for value in row.values())
 
 
-class _Refused(Exception):
-  """The end of a run that was shown to be refused."""
-
-
 def test_learners_compare_the_precision_that_the_machine_decided(
     tmp_path, monkeypatch):
   monkeypatch.setattr(precision, 'cpu_flags', lambda: {'amx_bf16'})
@@ -547,11 +504,11 @@ def test_learners_compare_the_precision_that_the_machine_decided(
 
   def refuse(announced, num_threads, chosen):
     assert (announced, num_threads, chosen) == (config, 2, 'mixed_bfloat16')
-    raise _Refused
+    raise config_lib.UserError('they differ')
 
   learners = learner_group.alone()
   monkeypatch.setattr(learners, 'require_same', refuse)
-  with pytest.raises(_Refused):
+  with pytest.raises(config_lib.UserError, match='they differ'):
     learner_parts.make(
         config, config, endpoint.Endpoint(str(tmp_path)), 4, learners)
 
