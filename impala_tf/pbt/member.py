@@ -205,10 +205,10 @@ class Member:
 
   def _values(self) -> Dict[str, float]:
     """Returns the present values of all hyper-parameters."""
-    variables = {name: getattr(self._learner.hyperparameters, name)
-                 for name in population_config.ADAPTABLE}
+    variables = self._learner.hyperparameters
     return {name: float(variable.numpy())
-            for name, variable in variables.items() if variable is not None}
+            for name in population_config.ADAPTABLE
+            if (variable := getattr(variables, name)) is not None}
 
   def _apply(self, event: populations.Event) -> None:
     """Applies a decision, perhaps once more after a restart."""

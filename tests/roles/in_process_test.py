@@ -281,18 +281,14 @@ def test_refusals_end_with_the_episode_of_a_nan(tmp_path, monkeypatch):
   assert rows[-1]['unrolls_refused'] == 2
 
 
-def _lagging(lag_updates, updates):
-  config = _config(total_frames=updates * _FRAMES_PER_UPDATE)
-  return dataclasses.replace(
-      config, optimizer=config_lib.OptimizerConfig(learning_rate=0.05),
-      actor=config_lib.ActorConfig(
-          num_envs=4, controlled_lag_updates=lag_updates))
-
-
 @pytest.mark.parametrize('lag_updates', [0, 10])
 @pytest.mark.slow
 def test_controlled_lag_is_exact(tmp_path, lag_updates):
-  rows = _rows(_lagging(lag_updates, 15), tmp_path)
+  rows = _rows(dataclasses.replace(
+      _config(total_frames=15 * _FRAMES_PER_UPDATE),
+      optimizer=config_lib.OptimizerConfig(learning_rate=0.05),
+      actor=config_lib.ActorConfig(
+          num_envs=4, controlled_lag_updates=lag_updates)), tmp_path)
   for update, row in enumerate(rows):  # Before, there are no older ones.
     assert row['policy_lag'] == row['policy_lag_max'] == min(
         update, lag_updates)
