@@ -1,8 +1,8 @@
 """The Reverb table to which workers of other machines send their gradients.
 
-Workers fetch parameters from the learner's table, as actors do, play a segment,
-and put its gradient into a short queue. The learner applies one after another
-at once (`Intake`): a parameter server, as A3C on several machines has in table
+Workers fetch parameters from the learner's table, as actors do, and put the
+gradient of each segment into a short queue. The learner applies one after
+another (`Intake`): a parameter server, as A3C on several machines has in table
 1 of Espeholt et al. 2018 (arXiv:1802.01561).
 """
 
@@ -22,8 +22,8 @@ from impala_tf.core import weights
 _TABLE = 'gradients'
 # A gradient that waits grows old; a full queue makes workers wait instead.
 _CAPACITY = 8
-# A text is shorter than the record that the learner makes of it, which has the
-# learning rate and the lag besides and must fit, too.
+# The record that the learner makes of a text must fit, too. It has the learning
+# rate and the lag besides.
 _TEXT_BYTES = store_lib.RECORD_BYTES - 128
 
 
@@ -68,7 +68,7 @@ class TableLink:
 
 
 def contributions(address: str) -> Iterator[links.Contribution]:
-  """Yields contributions from the queue of this process's server, for ever."""
+  """Yields contributions from the queue of this process's server."""
   dataset = reverb.TrajectoryDataset.from_table_signature(
       server_address=address, table=_TABLE,
       # Read ahead, it would grow old; and see `sampling.samples`.
@@ -79,11 +79,7 @@ def contributions(address: str) -> Iterator[links.Contribution]:
 
 
 class Intake:
-  """A thread that applies contributions from the table, one after another.
-
-  It changes the shared parameters beside the learner's loop, as the workers of
-  this machine do, whose records the loop reads.
-  """
+  """A thread that applies contributions from the table, one after another."""
 
   def __init__(self, address: str, store: store_lib.Store,
                apply: Callable[[links.Contribution], None],

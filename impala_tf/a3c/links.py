@@ -10,6 +10,7 @@ from typing import Callable, Dict, NamedTuple, Optional, Protocol
 
 import numpy as np
 
+from impala_tf import config as config_lib
 from impala_tf.a3c import optimizers
 from impala_tf.a3c import store as store_lib
 from impala_tf.agents import acting
@@ -30,14 +31,6 @@ class Contribution(NamedTuple):
   episode: Dict[str, float]
 
 
-class Settings(NamedTuple):
-  """Numbers of a run that decide how its parameters change."""
-  learning_rate: float  # At frame 0.
-  annealed: bool  # Whether it falls linearly to 0 at `total_frames`.
-  total_frames: int
-  target_interval_frames: int  # I_target.
-
-
 class Link(Protocol):
   """A process's way to the shared parameters."""
 
@@ -48,37 +41,44 @@ class Link(Protocol):
     """Changes the shared parameters by a contribution."""
 
 
-def apply(store: store_lib.Store, update: optimizers.UpdateFn,
-          settings: Settings, contribution: Contribution) -> None:
-  """Changes the shared parameters by a contribution, and records it.
+def make_apply(config: config_lib.Config, store: store_lib.Store
+               ) -> Callable[[Contribution], None]:
+  """Returns a function that changes the shared parameters and records it.
 
-  If the gradient is not finite the parameters stay as they are.
+  If a contribution's gradient is not finite the parameters stay as they are.
   """
-  counts = store.counts
-  learning_rate, total_frames = settings.learning_rate, settings.total_frames
-  if settings.annealed:
-    num_frames = counts.num_frames + contribution.num_frames
-    learning_rate *= max(total_frames - num_frames, 0) / total_frames
-  if np.isfinite(contribution.metrics['gradient_norm']):
-    store.push(update, contribution.slot, contribution.gradient, learning_rate)
-  store.add_frames(
-      contribution.num_frames, settings.target_interval_frames, {
-          'worker': contribution.worker,
-          # Parameters of a lost learner may be ahead of a resumed one's.
-          'lag': max(0, counts.num_updates - contribution.version),
-          'metrics': {**contribution.metrics, 'learning_rate': learning_rate},
-          **contribution.episode})
+  optimizer, options = config.optimizer, config.asynchronous
+  total_frames = config.experiment.total_frames
+  update = optimizers.make(
+      options.optimizer, optimizer.decay, optimizer.epsilon)
+
+  def apply(contribution: Contribution) -> None:
+    counts, learning_rate = store.counts, optimizer.learning_rate
+    if optimizer.annealed:
+      num_frames = counts.num_frames + contribution.num_frames
+      learning_rate *= max(total_frames - num_frames, 0) / total_frames
+    if np.isfinite(contribution.metrics['gradient_norm']):
+      store.push(
+          update, contribution.slot, contribution.gradient, learning_rate)
+    store.add_frames(
+        contribution.num_frames, options.target_interval_frames, {
+            'worker': contribution.worker,
+            # Parameters of a lost learner may be ahead of a resumed one's.
+            'lag': max(0, counts.num_updates - contribution.version),
+            'metrics': {**contribution.metrics, 'learning_rate': learning_rate},
+            **contribution.episode})
+
+  return apply
 
 
 class MemoryLink:
   """A link through memory that the processes of a machine share."""
 
-  def __init__(self, store: store_lib.Store, agent: agent_lib.Agent,
-               apply: Callable[[Contribution], None],
-               target_agent: Optional[agent_lib.Agent] = None):
+  def __init__(self, config: config_lib.Config, store: store_lib.Store,
+               agent: agent_lib.Agent, target_agent: Optional[agent_lib.Agent]):
     """Prepares copies to the agent and, of theta-minus, to the target agent."""
     self._store = store
-    self._apply = apply
+    self.push = make_apply(config, store)
     size = store.parameters.size
     input_buffer = acting.InputBuffer(store.parameters, size)
     self._copy = lambda parameters: input_buffer.tensor(parameters, size)
@@ -95,7 +95,3 @@ class MemoryLink:
       self._assign_target(self._copy(self._store.target_parameters))
       self._num_syncs = counts.num_syncs
     return counts
-
-  def push(self, contribution: Contribution) -> None:
-    """Changes the shared parameters in place."""
-    self._apply(contribution)

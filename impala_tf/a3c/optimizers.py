@@ -23,12 +23,10 @@ def rmsprop(parameters: np.ndarray, mean_squares: np.ndarray,
     g <- decay g + (1 - decay) gradient^2
     parameters <- parameters - learning_rate gradient / sqrt(g + epsilon)
 
-  Whether workers share g is the caller's choice. Vectors are float32 [N]: g is
-  0 or more, the gradient finite. `decay` is alpha, in [0, 1); `epsilon` is
-  above 0.
+  Vectors are float32 [N], g (`mean_squares`) is 0 or more, the gradient finite.
   """
-  # Read once: another process may write meanwhile, and the root of a value that
-  # is half old and half new could be that of a negative number.
+  # Read once: another process may write meanwhile, and a value that is half old
+  # and half new could be negative, which has no root.
   mean_square = decay * mean_squares + (1 - decay) * np.square(gradient)
   mean_squares[:] = mean_square
   mean_square += epsilon
@@ -43,10 +41,8 @@ def momentum_sgd(parameters: np.ndarray, momenta: np.ndarray,
                  decay: float) -> None:
   """Takes a step of stochastic gradient descent with momentum, in place.
 
-    m <- decay m + (1 - decay) gradient
-    parameters <- parameters - learning_rate m
-
-  Vectors are float32 [N]; `momenta` is m, `decay` alpha, in [0, 1).
+  m <- decay m + (1 - decay) gradient
+  parameters <- parameters - learning_rate m
   """
   momentum = decay * momenta + (1 - decay) * gradient
   momenta[:] = momentum

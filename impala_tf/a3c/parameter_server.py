@@ -1,4 +1,4 @@
-"""A3C's parameter server: what its workers learn, as variables and batches.
+"""A3C's parameter server: its workers' parameters and records, for the loop.
 
 The workers make the updates, and leave a record of each. The server reads the
 records, and the learner's loop logs them; see `roles.shared_parameters`.
@@ -38,22 +38,12 @@ class Segments(NamedTuple):
   counts: store_lib.Counts  # Of all workers up to these.
 
 
-class _Memory(tf.Module):
-  """The optimiser's slots [S, P] and target network [P], in checkpoints."""
-
-  def __init__(self, slots: np.ndarray, target_parameters: np.ndarray):
-    super().__init__(name='asynchronous')
-    self.slots = tf.Variable(slots, trainable=False)
-    self.target_parameters = tf.Variable(target_parameters, trainable=False)
-
-
 class ParameterServer:
   """The shared parameters as variables, for checkpoints and readers.
 
-  To the loop it is a learner, whose updates are those of the workers.
-
-  Its counts are of all workers, who do not read `hyperparameters`; `saved` has
-  them for a checkpoint. `agent` has the parameters of the last `take_all`.
+  To the loop it is a learner, whose updates and frames are those of all
+  workers; `saved` has both counts for a checkpoint. `agent` has the parameters
+  of the last `take_all`.
   """
 
   def __init__(self, config: config_lib.Config,
@@ -74,7 +64,11 @@ class ParameterServer:
     # Momenta begin at 0.
     start = 0. if name == 'momentum_sgd' else (
         config.asynchronous.initial_mean_square)
-    self.memory = _Memory(np.full(shape, start, np.float32), parameters)
+    # The optimiser's slots [S, P] and target network [P], in checkpoints.
+    self.memory = tf.Module(name='asynchronous')
+    self.memory.slots = tf.Variable(
+        np.full(shape, start, np.float32), trainable=False)
+    self.memory.target_parameters = tf.Variable(parameters, trainable=False)
 
   def make_store(self) -> store_lib.Store:
     """Makes memory for workers, with copies of all variables here.
@@ -84,8 +78,7 @@ class ParameterServer:
     if not self.num_updates.numpy():  # The parameters may be another run's.
       self.memory.target_parameters.assign(worker_lib.flatten(self.agent))
     try:
-      store = store_lib.make(self.memory.slots.shape[1],
-                             self.memory.slots.shape[0])
+      store = store_lib.make(*reversed(self.memory.slots.shape))
     except (AttributeError, OSError) as error:
       raise config_lib.ConfigError(
           'workers need memory that processes share, which this system does '
@@ -101,14 +94,16 @@ class ParameterServer:
 
   def update(self, segments: Segments) -> Dict[str, float]:
     """Takes the workers' counts; their metrics are in the records."""
-    self.num_frames.assign(segments.counts.num_frames)
-    self.num_updates.assign(segments.counts.num_updates)
+    self._take_counts(segments.counts)
     return {}
+
+  def _take_counts(self, counts: store_lib.Counts) -> None:
+    self.num_frames.assign(counts.num_frames)
+    self.num_updates.assign(counts.num_updates)
 
   def take_all(self, store: store_lib.Store) -> None:
     """Takes counts, parameters, optimiser's memory and target network."""
-    self.num_frames.assign(store.counts.num_frames)
-    self.num_updates.assign(store.counts.num_updates)
+    self._take_counts(store.counts)
     self._assign(tf.constant(store.parameters))
     self.memory.slots.assign(np.stack(store.slots))
     self.memory.target_parameters.assign(store.target_parameters)
@@ -118,17 +113,17 @@ class SegmentReader:
   """A reader of the workers' records, in batches of all that are new."""
 
   def __init__(self, server: ParameterServer, store: store_lib.Store,
-               poll_secs: float, check: Callable[[], None]):
-    """Looks every `poll_secs`, and calls `check`, which may raise."""
+               poll_secs: float, on_poll: Callable[[], None]):
+    """Looks every `poll_secs`; `on_poll` is called before, and may raise."""
     self._server = server
     self._store = store
     self._poll_secs = poll_secs
-    self._check = check
+    self._on_poll = on_poll
     self._num_read = 0
 
   def poll(self, control: control_lib.LoopControl) -> Optional[Segments]:
     """Returns new records; None if there are none, and `control` hears why."""
-    self._check()
+    self._on_poll()
     time.sleep(self._poll_secs)
     records, self._num_read = self._store.new_records(self._num_read)
     if not records:

@@ -29,8 +29,7 @@ _HEADER = np.dtype([(name, np.int64) for name in (
     'num_frames', 'num_updates', 'num_syncs',
     'num_records')])
 _ALIGNMENT = 64  # Bytes at which vectors begin, which are copied faster so.
-# So much stays in a core's cache while it is worked on.
-_BLOCK = 32 * 1024
+_BLOCK = 32 * 1024  # Numbers that stay in a core's cache meanwhile.
 # Records wait in a ring: seconds of play, while a checkpoint is written.
 _NUM_RECORDS = 4096
 RECORD_BYTES = 2048  # With the length at its beginning.
@@ -134,14 +133,11 @@ class Store:
 
   def add_frames(self, num_frames: int, target_interval_frames: int,
                  record: dict[str, Any]) -> None:
-    """Counts an update and leaves a record of it.
+    """Counts an update and leaves a record of it, facts as JSON can hold.
 
     If T has reached another multiple of the interval, this call replaces the
-    target network by the shared parameters: T may jump over the multiple, and
-    only one worker sees that.
-
-    `record` has facts for `new_records`, as JSON can hold. Raises ValueError if
-    it is too long; nothing is counted then.
+    target network by the shared parameters. Raises ValueError if the record is
+    too long; nothing is counted then.
     """
     text = encode(record, RECORD_BYTES - _LENGTH_BYTES)
     header = self._header
@@ -152,13 +148,13 @@ class Store:
       row[_LENGTH_BYTES:_LENGTH_BYTES + len(text)] = np.frombuffer(
           text, np.uint8)
       # First: frames without a record could be the last ones, and whoever reads
-      # records would wait for ever where this process dies in between.
+      # records would wait for ever if this process died in between.
       header['num_records'] += 1
       before = int(header['num_frames'])
       num_crossed = ((before + num_frames) // target_interval_frames
                      - before // target_interval_frames)
       if num_crossed:
-        # Before its frames count: where this process dies within the copy, the
+        # Before its frames count: if this process dies within the copy, the
         # next one that learns sees the multiple crossed, too.
         self.sync_target()
         header['num_syncs'] += num_crossed

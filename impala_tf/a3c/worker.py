@@ -7,17 +7,18 @@ a process; each worker owns only its environment, memory and exploration.
 `links` hides where parameters come from and gradients go.
 """
 
-from typing import Any, Callable, List, NamedTuple, Optional, Sequence
+from typing import Any, Callable, List, Optional, Sequence
 
 import dm_env
 import numpy as np
 import tensorflow as tf
 
+from impala_tf import config as config_lib
 from impala_tf import types
 from impala_tf.a3c import links
-from impala_tf.a3c import segments
 from impala_tf.agents import acting
 from impala_tf.agents import agent as agent_lib
+from impala_tf.algorithms import table as algorithms
 from impala_tf.core import actor as actor_lib
 from impala_tf.core import learner as learner_lib
 from impala_tf.envs import environment as environment_lib
@@ -25,22 +26,88 @@ from impala_tf.maths import exploration
 from impala_tf.maths import updates
 
 _FIRST = int(dm_env.StepType.FIRST)
+# Whole episodes have any length, and each length traces a graph: they are
+# padded to this or to the next power of two.
+_MIN_EPISODE_STEPS = 16
 
 GradientsFn = Callable[[types.Unroll], learner_lib.Gradients]
 
 
-class Settings(NamedTuple):
-  """Numbers and switches of a run that its workers need."""
-  # Norm to which a segment's gradients are clipped, or None.
-  max_gradient_norm: Optional[float]
-  max_segment_steps: Optional[int]  # t_max; None: a whole episode.
-  epsilon_anneal_frames: int  # Frames after which epsilon is final.
-  # Whether the agent has an epsilon, as those that learn values.
-  explores: bool = False
-  # Whether a worker chooses an action at a segment's last step and continues
-  # with it, since Sarsa's target needs it. Else the new parameters choose a
-  # segment's first action.
-  keeps_last_action: bool = False
+class SegmentBuffer:
+  """A buffer that assembles an unroll [T+1, 1] step by step.
+
+  A segment that ends early is padded with steps that begin an episode after a
+  time limit: no transition into them is learned from or counts in means.
+  """
+
+  def __init__(self, max_steps: Optional[int]):
+    """Sets T; the first step, which shows the shapes, allocates.
+
+    If `max_steps` is None T is the episode's length, padded to a power of two.
+    """
+    self._max_steps = max_steps
+    self._capacity = 0  # Rows.
+    self._arrays: Any = None
+    self._input_buffers: Any = None
+    self._core_state = ()
+    self._last = -1  # The newest row.
+
+  def begin(self, core_state: Any) -> None:
+    """Begins a segment with the memory before x_0, tensors [1, ...]."""
+    self._core_state = core_state
+    self._last = -1
+
+  def record(self, env_output: types.EnvOutput,
+             agent_output: types.AgentOutput) -> None:
+    """Adds x_t with the action chosen there, leading [1] each."""
+    row = env_output, agent_output
+    self._last += 1
+    if self._last >= self._capacity:
+      self._grow(row)
+    acting.put_rows(self._arrays, self._last, row)
+
+  def _grow(self, row: Any) -> None:
+    """Makes room for twice as many steps, or for the most there may be."""
+    steps = self._max_steps or max(
+        _MIN_EPISODE_STEPS, 2 * (self._capacity - 1))
+    old, num_rows = self._arrays, self._capacity
+    self._capacity = steps + 1
+    self._arrays = tf.nest.map_structure(
+        lambda x: np.zeros((self._capacity, *x.shape), x.dtype), row)
+    self._input_buffers = tf.nest.map_structure(
+        lambda array: acting.InputBuffer(array, self._capacity), self._arrays)
+    if old is not None:
+      acting.put_rows(self._arrays, slice(num_rows), old)
+
+  @property
+  def num_steps(self) -> int:
+    """Transitions of the segment so far."""
+    return self._last
+
+  def unroll(self) -> types.Unroll:
+    """Returns the segment, padded; the next segment overwrites it.
+
+    Versions and levels are empty: the policy that acted learns, and there is
+    one level.
+    """
+    num_steps = self._max_steps or max(
+        _MIN_EPISODE_STEPS, 1 << (self._last - 1).bit_length())
+    self._pad(num_steps + 1)
+    env_outputs, agent_outputs = tf.nest.map_structure(
+        lambda buffer, array: buffer.tensor(
+            array[:num_steps + 1], num_steps + 1),
+        self._input_buffers, self._arrays)
+    return types.Unroll(env_outputs, agent_outputs, self._core_state,
+                        policy_version=(), level_index=())
+
+  def _pad(self, num_rows: int) -> None:
+    padding = slice(self._last + 1, num_rows)
+    acting.put_rows(self._arrays, padding, tf.nest.map_structure(
+        lambda array: array[self._last], self._arrays))
+    steps = self._arrays[0]
+    steps.step_type[padding] = _FIRST
+    steps.reward[padding] = 0
+    steps.discount[padding] = 1
 
 
 class Worker:
@@ -99,9 +166,9 @@ class WorkersInTurn:
       gradients and write.
   """
 
-  def __init__(self, link: links.Link, agent: agent_lib.Agent,
-               workers: Sequence[Worker], gradients_fn: GradientsFn,
-               settings: Settings, seed: int):
+  def __init__(self, config: config_lib.Config, link: links.Link,
+               agent: agent_lib.Agent, workers: Sequence[Worker],
+               gradients_fn: GradientsFn, seed: int):
     """Stores the parts; the first segment traces the graph.
 
     `gradients_fn` computes those of an unroll [T+1, 1] at the agent's
@@ -112,9 +179,17 @@ class WorkersInTurn:
     self._workers = workers
     self._turn = 0
     self._gradients_fn = gradients_fn
-    self._settings = settings
+    self._options = config.asynchronous
+    self._max_gradient_norm = config.optimizer.max_gradient_norm
+    algorithm = algorithms.get(config)
+    # Whether the agent has an epsilon, as all that learn values.
+    self._explores = algorithm.needs_target_agent
+    # Whether a worker chooses an action at a segment's last step and continues
+    # with it, since Sarsa's target needs it. Else the new parameters choose a
+    # segment's first action.
+    self._keeps_last_action = algorithm.needs_last_action
     self._policy = acting.Policy(agent, 1, seed)
-    self._buffer = segments.SegmentBuffer(settings.max_segment_steps)
+    self._buffer = SegmentBuffer(self._options.max_segment_steps)
     self._step = tf.function(self._compute_step, autograph=False)
     self._metric_names: List[str] = []  # Noted while the step is traced.
     self.stopwatch = actor_lib.Stopwatch()
@@ -144,10 +219,10 @@ class WorkersInTurn:
 
   def _explore(self, worker: Worker, num_frames: int) -> None:
     """Sets the epsilon of an agent that has one."""
-    if self._settings.explores:
+    if self._explores:
       self._agent.epsilon.assign(exploration.annealed_epsilon(
           worker.final_epsilon, num_frames,
-          self._settings.epsilon_anneal_frames))
+          self._options.epsilon_anneal_frames))
 
   def _play(self, worker: Worker, num_frames: int) -> None:
     """Plays until the segment is full or the episode ends."""
@@ -163,14 +238,14 @@ class WorkersInTurn:
       worker.step()
       lap('environment')
       is_over = worker.is_terminal or (
-          self._buffer.num_steps + 1 == self._settings.max_segment_steps)
+          self._buffer.num_steps + 1 == self._options.max_segment_steps)
       if worker.has_ended:  # The next action is the next episode's first.
         self._explore(worker, num_frames)
-      if not is_over or self._settings.keeps_last_action:
+      if not is_over or self._keeps_last_action:
         agent_output = self._act(worker)
         lap('inference')
-      # Where no action was chosen at x_T, the one before stands in its place:
-      # the loss does not look at it.
+      # If no action was chosen at x_T, the one before stands in its place: the
+      # loss does not look at it.
       self._buffer.record(worker.env_output, agent_output)
 
   def _act(self, worker: Worker) -> types.AgentOutput:
@@ -185,7 +260,7 @@ class WorkersInTurn:
     """Returns a segment's gradient, clipped, float32 [P]; and its metrics."""
     gradients = self._gradients_fn(unroll)
     values, norm = updates.clip_by_global_norm(
-        gradients.values, self._settings.max_gradient_norm)
+        gradients.values, self._max_gradient_norm)
     metrics = {'gradient_norm': norm, **gradients.metrics}
     self._metric_names = list(metrics)
     return (tf.concat([tf.reshape(value, [-1]) for value in values], axis=0),
@@ -200,7 +275,7 @@ class WorkersInTurn:
       # The only step was the reset after a time limit, which does not count:
       # the gradient is zero, and there are no means.
       metrics = {'gradient_norm': metrics['gradient_norm']}
-    if self._settings.explores:
+    if self._explores:
       metrics['exploration'] = float(self._agent.epsilon)
     episode = {}
     if worker.has_ended:

@@ -49,9 +49,8 @@ def backtracked(stretches: Sequence[Stretch],
                 curves: Mapping[str, Sequence[Point]]) -> List[Point]:
   """Joins the curve of an ancestry, from each member's (frames, value) points.
 
-  Members keep their own counts of frames: if an elder was ahead of the member
-  that copied it, the curve continues with the younger one's points. All points
-  are in the order of frames.
+  If an elder was ahead of the member that copied it, the curve continues with
+  the younger one's points. All points are in the order of frames.
   """
   points: List[Point] = []
   for stretch in stretches:

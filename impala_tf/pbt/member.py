@@ -24,7 +24,7 @@ from impala_tf.runtime import interfaces
 from impala_tf.storage import checkpoint as checkpoint_lib
 from impala_tf.storage import files
 
-_RETRY_SECS = 30.  # After a decision for which a disk had no room.
+RETRY_SECS = 30.  # After a decision for which a disk had no room.
 # Reads of a member that publishes again and again while it is copied.
 _MAX_READS = 5
 
@@ -32,11 +32,9 @@ _MAX_READS = 5
 class State(tf.Module):
   """Episodes of a member since its last decision; saved in its checkpoints.
 
-  Shapes: L levels.
-
   Attributes:
     evolution: int64 variable [], number of decisions behind its parameters.
-    episodes: int64 variable [L], full episodes since the last decision.
+    episodes: int64 variable [L levels], full episodes since the last decision.
     return_sums: float64 variable [L], sum of their raw returns.
     means: float64 variable [L], mean return of each level's last decision; NaN
       before its first episode, or its first since a copy.
@@ -58,8 +56,8 @@ class State(tf.Module):
 
     Non-finite returns are left out: no decision could use their mean.
     """
-    is_told = np.isfinite(returns)
-    level_index, returns = level_index[is_told], returns[is_told]
+    is_finite = np.isfinite(returns)
+    level_index, returns = level_index[is_finite], returns[is_finite]
     num_levels = self.episodes.shape[0]
     self.episodes.assign_add(np.bincount(level_index, minlength=num_levels))
     self.return_sums.assign_add(
@@ -119,7 +117,7 @@ class Member:
     self._name = populations.name_of(run_dir)
     self._unpublished: Optional[populations.Event] = None
     self._retry_time = 0.
-    _check_place(run_dir, self._options)
+    check_place(run_dir, self._options)
     files.make_directory(populations.directory(run_dir))
     self._catch_up()
 
@@ -135,7 +133,7 @@ class Member:
         if self._is_ready():
           self._decide()
       except OSError as error:
-        self._retry_time = time.monotonic() + _RETRY_SECS
+        self._retry_time = time.monotonic() + RETRY_SECS
         logging.warning('No decision of the population yet, training goes on: '
                         '%s', error)
 
@@ -154,10 +152,10 @@ class Member:
       self._state.add(levels[is_first], returns[is_first])
 
   def _is_ready(self) -> bool:
-    return rules.is_ready(
-        self._frames, int(self._state.episodes.numpy().sum()),
-        self._options.burn_in_frames, self._options.decision_episodes) and bool(
-            np.all(np.isfinite(self._state.mean_returns())))
+    options, state = self._options, self._state
+    return (self._frames >= options.burn_in_frames and
+            state.episodes.numpy().sum() >= options.decision_episodes and
+            bool(np.all(np.isfinite(state.mean_returns()))))
 
   def _decide(self) -> None:
     """Makes a decision; raises OSError if it could not be recorded."""
@@ -182,10 +180,14 @@ class Member:
                           names.index(self._name), evolution)
     score = rules.fitness(self._state.mean_returns().tolist(),
                           self._references)
-    others = [name for name in names if name != self._name
-              and not populations.has_failed(self._sibling(name))]
-    partner = rules.draw_partner(others, rng) if others else ''
-    other, copied = self._compare(partner, score, f'copied-{evolution}')
+    others = [name for name in names if name != self._name and
+              not populations.has_failed(
+                  populations.sibling(self._run_dir, name))]
+    partner, other, copied = '', None, None
+    if others:
+      partner = rules.draw_partner(others, rng)
+      other, copied = compare(self._run_dir, partner, score,
+                              population.copy_margin, f'copied-{evolution}')
     before = self._values()
     after = before
     if copied and other:
@@ -201,44 +203,12 @@ class Member:
         other.score if other else None, other.evolution if other else None,
         other.frames if other else None, copied, before, after)
 
-  def _sibling(self, member: str) -> str:
-    return populations.sibling(self._run_dir, member)
-
-  def _compare(self, partner: str, score: float, target: str
-               ) -> Tuple[Optional[populations.Published], Optional[str]]:
-    """Reads another member's publication, and copies it if it is better.
-
-    Returns the publication, or None; and `target`, the name for the copy, or
-    None if it was not copied, as if it is damaged, which is logged.
-    """
-    for _ in range(_MAX_READS if partner else 0):
-      other = populations.read_published(self._sibling(partner))
-      if other is None or not rules.exploit(
-          score, other.score, self._options.copy_margin):
-        return other, None
-      path = populations.path(self._run_dir, target)
-      try:
-        populations.copy_parameters(
-            populations.path(self._sibling(partner), other.checkpoint), path)
-      except FileNotFoundError:  # It has published another meanwhile.
-        continue
-      # Read before the event is written: afterwards there is no way back.
-      if checkpoint_lib.is_whole(path):
-        return other, target
-      if populations.read_published(self._sibling(partner)) != other:
-        continue  # It has removed this one while it was copied.
-      logging.warning(
-          'Member %s is better, but cannot be copied: what it has published '
-          'after its decision %d is damaged', partner, other.evolution)
-      return other, None
-    return None, None
-
   def _values(self) -> Dict[str, float]:
     """Returns the present values of all hyper-parameters."""
-    variables = {name: getattr(self._learner.hyperparameters, name)
-                 for name in population_config.ADAPTABLE}
+    variables = self._learner.hyperparameters
     return {name: float(variable.numpy())
-            for name, variable in variables.items() if variable is not None}
+            for name in population_config.ADAPTABLE
+            if (variable := getattr(variables, name)) is not None}
 
   def _apply(self, event: populations.Event) -> None:
     """Applies a decision, perhaps once more after a restart."""
@@ -267,7 +237,7 @@ class Member:
   def _publish(self) -> None:
     """Publishes the member with its last decision's fitness, if not yet done.
 
-    After a failure on a full disk, it publishes present parameters and frames.
+    After a failure on a full disk, parameters and frames are the present ones.
     """
     event = self._unpublished
     if event is None:
@@ -287,7 +257,38 @@ class Member:
         *(f'copied-{i}' for i in range(oldest, event.evolution + 1))})
 
 
-def _check_place(run_dir: str, population: config_lib.PopulationConfig) -> None:
+def compare(run_dir: str, partner: str, score: float, margin: float,
+            target: str
+            ) -> Tuple[Optional[populations.Published], Optional[str]]:
+  """Reads another member's publication, and copies it if it is better.
+
+  Returns the publication, or None; and `target`, the name for the copy, or None
+  if it was not copied, as if it is damaged, which is logged.
+  """
+  partner_dir = populations.sibling(run_dir, partner)
+  for _ in range(_MAX_READS):
+    other = populations.read_published(partner_dir)
+    if other is None or not rules.exploit(score, other.score, margin):
+      return other, None
+    path = populations.path(run_dir, target)
+    try:
+      populations.copy_parameters(
+          populations.path(partner_dir, other.checkpoint), path)
+    except FileNotFoundError:  # It has published another meanwhile.
+      continue
+    # Read before the event is written: afterwards there is no way back.
+    if checkpoint_lib.is_whole(path):
+      return other, target
+    if populations.read_published(partner_dir) != other:
+      continue  # It has removed this one while it was copied.
+    logging.warning(
+        'Member %s is better, but cannot be copied: what it has published '
+        'after its decision %d is damaged', partner, other.evolution)
+    return other, None
+  return None, None
+
+
+def check_place(run_dir: str, population: config_lib.PopulationConfig) -> None:
   """Raises ConfigError unless a directory can be a member's."""
   if files.is_url(run_dir):
     raise config_lib.ConfigError(

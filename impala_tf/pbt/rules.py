@@ -1,11 +1,8 @@
 """The rules of population based training, from appendix F of the paper.
 
-    when a member is ready:
-      another one is drawn; if it is known to be more than 5 % better, its
-        parameters and hyper-parameters are copied
-      in both cases each hyper-parameter is multiplied by 1.2 or 1 / 1.2 with a
-        probability of 33 %
-
+When a member is ready, another one is drawn. If that is known to be more than
+5 % better, its parameters and hyper-parameters are copied. In both cases each
+hyper-parameter is multiplied by 1.2 or 1 / 1.2 with a probability of 33 %.
 All chance comes from `generator`.
 """
 
@@ -55,15 +52,6 @@ def find_references(config: config_lib.Config) -> List[Reference]:
 def generator(seed: int, member: int, evolution: int) -> random.Random:
   """Makes the generator of all draws of a member's decision."""
   return random.Random(f'{seed},{member},{evolution}')
-
-
-def is_ready(frames: int, episodes: int, burn_in_frames: int,
-             decision_episodes: int) -> bool:
-  """Returns whether a member decides now.
-
-  `episodes` count since its last decision, or since the burn-in.
-  """
-  return frames >= burn_in_frames and episodes >= decision_episodes
 
 
 def fitness(returns: Sequence[float], references: Sequence[Reference]) -> float:

@@ -2,7 +2,7 @@
 
 import contextlib
 import functools
-from typing import Callable, Optional
+from typing import Any, Callable, Optional
 
 import reverb
 
@@ -23,18 +23,9 @@ from impala_tf.optimizers import hyperparameters as hyperparameters_lib
 from impala_tf.runtime import control as control_lib
 from impala_tf.runtime import sizing
 
-
-def make_applier(config: config_lib.Config,
-                 store: store_lib.Store
-                 ) -> Callable[[links.Contribution], None]:
-  """Makes the function that applies gradients to the shared parameters."""
-  optimizer, options = config.optimizer, config.asynchronous
-  return functools.partial(
-      links.apply, store,
-      optimizers.make(options.optimizer, optimizer.decay, optimizer.epsilon),
-      links.Settings(
-          optimizer.learning_rate, optimizer.annealed,
-          config.experiment.total_frames, options.target_interval_frames))
+# Makes the link of an agent and, for values, of the target agent.
+MakeLinkFn = Callable[
+    [agent_lib.Agent, Optional[agent_lib.Agent]], links.Link]
 
 
 def find_store(config: config_lib.Config, address: str
@@ -58,30 +49,15 @@ def find_store(config: config_lib.Config, address: str
   return store
 
 
-MakeLinkFn = Callable[
-    [agent_lib.Agent, Optional[agent_lib.Agent]], links.Link]
-
-
-def memory_link(config: config_lib.Config,
-                store: store_lib.Store) -> MakeLinkFn:
-  """Returns a function from agent and target agent to their link."""
-  applier = make_applier(config, store)
-  return lambda agent, target_agent: links.MemoryLink(
-      store, agent, applier, target_agent)
-
-
-def table_link(config: config_lib.Config, address: str,
-               control: control_lib.ActorControl) -> MakeLinkFn:
-  """Returns a function from an agent, without a target, to its link."""
-
-  def make(agent, target_agent):
-    del target_agent  # See `find_store`.
-    fetcher = weights.Fetcher(address, agent.published_variables,
-                              config_table.table_name(config))
-    fetcher.wait(control.poll)
-    return gradient_table.TableLink(address, fetcher)
-
-  return make
+def connect(config: config_lib.Config, address: str,
+            control: control_lib.ActorControl, agent: agent_lib.Agent,
+            target_agent: Optional[agent_lib.Agent]) -> links.Link:
+  """Makes a link through tables once there are parameters to fetch."""
+  del target_agent  # See `find_store`.
+  fetcher = weights.Fetcher(address, agent.published_variables,
+                            config_table.table_name(config))
+  fetcher.wait(control.poll)
+  return gradient_table.TableLink(address, fetcher)
 
 
 def make_workers(config: config_lib.Config, make_link: MakeLinkFn,
@@ -89,50 +65,42 @@ def make_workers(config: config_lib.Config, make_link: MakeLinkFn,
                  ) -> worker_lib.WorkersInTurn:
   """Makes the workers of process `task` among `num_processes`.
 
-  `seed` differs between a run's processes, and from that of one that has died.
+  For `seed` see `learner_with_actors.run_actor`.
   """
-  algorithm = algorithms.get(config)
-  # One after another: emulators that are made at once crash.
-  numbers = range(task, sizing.num_workers(config, num_processes),
-                  num_processes)
-  seeds = [experiment.make_seeds(config.experiment.seed, seed, number)
-           for number in numbers]
+  algorithm, options = algorithms.get(config), config.asynchronous
+  num_slots = optimizers.num_slots(options.optimizer, options.num_workers)
+  agent: Any = None
+  workers = []
   with contextlib.ExitStack() as stack:
-    environments = []
-    for number, (environment_seed, _) in zip(numbers, seeds):
-      environments.append(experiment.make_environment(
-          config, 1, environment_seed, training=True, first_slot=number))
-      stack.callback(environments[-1].close)
-    agent = experiment.make_agent(config, environments[0])
+    # One after another: emulators that are made at once crash.
+    for number in range(task, sizing.num_workers(config, num_processes),
+                        num_processes):
+      environment_seed, worker_seed = experiment.make_seeds(
+          config.experiment.seed, seed, number)
+      environment = experiment.make_environment(
+          config, 1, environment_seed, training=True, first_slot=number)
+      stack.callback(environment.close)
+      agent = agent or experiment.make_agent(config, environment)
+      workers.append(worker_lib.Worker(
+          f'worker {number} of actor {task}', number % num_slots, environment,
+          agent.initial_state(1), worker_seed))
     loss = functools.partial(
         algorithm.loss, config=config,
         hyperparameters=hyperparameters_lib.Hyperparameters(config).present())
     target_agent = None
     if algorithm.needs_target_agent:
-      target_agent = experiment.make_agent(config, environments[0])
+      target_agent = experiment.make_agent(config, environment)
       loss = functools.partial(loss, target_agent=target_agent)
-    options = config.asynchronous
-    num_slots = optimizers.num_slots(options.optimizer, options.num_workers)
-    workers = [
-        worker_lib.Worker(
-            f'worker {number} of actor {task}', number % num_slots, environment,
-            agent.initial_state(1), worker_seed)
-        for number, environment, (_, worker_seed) in zip(
-            numbers, environments, seeds)]
     in_turn = worker_lib.WorkersInTurn(
-        make_link(agent, target_agent), agent, workers,
+        config, make_link(agent, target_agent), agent, workers,
         functools.partial(learner_lib.compute_gradients, agent, loss),
-        worker_lib.Settings(
-            config.optimizer.max_gradient_norm, options.max_segment_steps,
-            options.epsilon_anneal_frames, explores=target_agent is not None,
-            keeps_last_action=algorithm.needs_last_action),
         experiment.make_seeds(config.experiment.seed, seed)[1])
     stack.pop_all()  # They close them.
   return in_turn
 
 
 def check_processes(config: config_lib.Config, task: int,
-                     num_processes: int) -> None:
+                    num_processes: int) -> None:
   """Raises ConfigError if a process has no workers, or they no slots."""
   if task >= num_processes:
     raise config_lib.ConfigError(

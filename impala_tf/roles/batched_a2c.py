@@ -7,10 +7,8 @@ targets are n-step targets (equation 2), so that the algorithm is 'impala'.
 
 - Sync step: `SyncStepPlayer`, with which the learner plays by itself.
 - Sync trajectory: IMPALA's actors, whose `NewerFetcher` waits for each update,
-  and a queue that is read version by version
-  (`unroll_filter.of_one_version`).
-- Dynamic batch: the same with
-  `dynamic_batching_actor.SynchronousDynamicActor`.
+  and a queue that is read by version (`unroll_filter.of_one_version`).
+- Dynamic batch: the same with `SynchronousDynamicActor`.
 """
 
 import collections
@@ -35,9 +33,7 @@ from impala_tf.envs import env_processes
 from impala_tf.envs import environment as environment_lib
 from impala_tf.runtime import control as control_lib
 
-# An update takes some milliseconds at least; a look at the learner's memory
-# takes a hundredth of one.
-_POLL_SECS = 0.002
+_POLL_SECS = 0.002  # An update takes some milliseconds at least.
 
 
 class NewerFetcher:
@@ -67,7 +63,6 @@ class _Stopped(Exception):
 class SteppedTogether:
   """Environments that return once all have stepped, as in figure 2a.
 
-  Environments in separate processes step at once, and all wait for the slowest.
   `check` is called before each step, and about once a second within; it may
   raise. For the attributes see `environment.BatchedEnvironment`.
   """
@@ -83,27 +78,26 @@ class SteppedTogether:
     self.side_channels = environment_lib.NO_SIDE_CHANNELS
 
   def reset(self) -> dm_env.TimeStep:
-    if isinstance(self._environment, env_processes.Workers):
-      return self._receive(self._environment)
-    return self._seen(self._environment.reset())
+    return self._receive(None)
 
   def step(self, actions: np.ndarray) -> dm_env.TimeStep:
     self._check()
-    if isinstance(self._environment, env_processes.Workers):
-      self._environment.send(np.arange(self.num_envs, dtype=np.int32), actions)
-      return self._receive(self._environment)
-    return self._seen(self._environment.step(actions))
+    return self._receive(actions)
 
-  def _seen(self, timestep: dm_env.TimeStep) -> dm_env.TimeStep:
-    self.side_channels = self._environment.side_channels
-    return timestep
-
-  def _receive(self, workers: env_processes.Workers) -> dm_env.TimeStep:
-    """Waits for all environments, and puts their rows in order."""
-    numbers, timestep = workers.recv(self.num_envs, self._check)
+  def _receive(self, actions: Optional[np.ndarray]) -> dm_env.TimeStep:
+    """Steps or, without actions, resets; puts rows of processes in order."""
+    environment = self._environment
+    if not isinstance(environment, env_processes.Workers):
+      timestep = (environment.reset() if actions is None
+                  else environment.step(actions))
+      self.side_channels = environment.side_channels
+      return timestep
+    if actions is not None:
+      environment.send(np.arange(self.num_envs, dtype=np.int32), actions)
+    numbers, timestep = environment.recv(self.num_envs, self._check)
     order = np.argsort(numbers)
     timestep, self.side_channels = tree.map_structure(
-        lambda array: array[order], (timestep, workers.side_channels))
+        lambda array: array[order], (timestep, environment.side_channels))
     return timestep
 
   def close(self) -> None:
@@ -143,10 +137,9 @@ class _Newest:
 class SyncStepPlayer:
   """A player of whole batches: sync step.
 
-  All environments are stepped together, one call of the learner's own agent
-  serves them all, and the learner learns when each has played T steps. If the
-  process of an environment dies, all begin anew, and unfinished unrolls are
-  lost.
+  All environments are stepped together, and one call of the learner's own agent
+  serves them all. If the process of an environment dies, all begin anew, and
+  unfinished unrolls are lost.
   """
 
   def __init__(self, config: config_lib.Config, learner: learner_lib.Learner,

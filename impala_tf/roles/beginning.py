@@ -57,14 +57,14 @@ def import_architecture(config: config_lib.Config) -> Any:
 
 def show_title(config: config_lib.Config, run_dir: str,
                resuming: bool) -> None:
-  """Prints what is trained where."""
+  """Prints the level and the directory of a run."""
   print(f'{"Resuming" if resuming else "Training"} '
         f'{levels.short_name(config.environment.level)} in {run_dir}')
 
 
 def show_beginning(config: config_lib.Config, run_dir: str,
                    resuming: bool) -> None:
-  """Prints what is trained where, and which settings the machine decided."""
+  """Prints the title, and the settings that the machine decided."""
   show_title(config, run_dir, resuming)
   is_shared = (
       algorithms.architecture(config) == algorithms.SHARED_PARAMETERS)
@@ -75,12 +75,12 @@ def show_beginning(config: config_lib.Config, run_dir: str,
 
 
 def warm_start(run_dir: str, source: Optional[str], resuming: bool) -> None:
-  """Writes a run's first checkpoint, and prints what is in it.
+  """Writes a run's first checkpoint, and prints which parameters it took.
 
   `run_dir` is claimed and holds its config; `source` is the value of
-  --init_from. If a run that is resumed has learned already, a line says that
-  nothing is done. Raises UserError if the parameters do not fit, or there are
-  none; RunFailed if the process failed.
+  --init_from. If the run has learned already, it only prints that. Raises
+  UserError if the parameters do not fit, or there are none; RunFailed if the
+  process failed.
   """
   if source is None:
     return
@@ -106,7 +106,7 @@ def warm_start(run_dir: str, source: Optional[str], resuming: bool) -> None:
 
 
 def show_remarks(remarks: Sequence[str]) -> None:
-  """Prints what the user should know of the levels; see `environment`."""
+  """Prints remarks on the levels; see `environment.BatchedEnvironment`."""
   for remark in remarks:
     print(f'{child.REMARK}{remark}', file=sys.stderr, flush=True)
 

@@ -1,9 +1,8 @@
 """An actor that infers for the environments that are ready, and waits for none.
 
 Dynamic batching, as in section 5.1 of Espeholt et al. 2018 on a single machine:
-environments step by themselves, and each forward pass serves those that have a
-new observation by then. While one is slow the others play on, and during a pass
-more become ready for the next.
+environments step by themselves, and each forward pass serves all that have a
+new observation by then.
 """
 
 from typing import Any, Optional, Tuple, Union
@@ -26,10 +25,8 @@ class DynamicActor:
 
   Environments are out of phase: new parameters come in the middle of unrolls,
   and act from then on, as on the published code's single machine. An unroll
-  carries the version with which it began, its oldest. Each of its steps has the
-  logits of the policy that chose there, which is all that V-trace needs.
-  (`actor.Actor`, in lock-step, plays an unroll from one version, as the
-  published code's distributed actors do.)
+  carries the version with which it began, its oldest. V-trace needs only the
+  logits of each step.
 
   Attributes:
     stopwatch: see `actor.Actor`; environment is the time spent waiting until
@@ -65,21 +62,22 @@ class DynamicActor:
     They come from whichever environments have played T steps by then. Raises
     as `actor.Actor.run_unroll` and `env_processes.Workers.recv` do.
     """
-    lap = self.stopwatch.lap
-    lap()  # Time between calls is not billed.
-    version = self._fetcher.fetch()
-    assert version is not None  # `Fetcher.wait` came first.
-    lap('weights')
+    version = self._fetch()
     while self._num_unrolls < self._environments.num_envs:
       rows, env_output = self._receive()
-      core_state = _select(self._policy.core_state, rows)
-      agent_output = self._policy.act(env_output, rows)
-      self.batch_sizes[len(rows)] += 1
-      lap('inference')
+      core_state, agent_output = self._act(rows, env_output)
       # First of all, so that nobody waits for what follows.
       self._environments.send(rows, agent_output.action)
       self._record(version, rows, env_output, agent_output, core_state)
     self._num_unrolls -= self._environments.num_envs
+
+  def _fetch(self) -> int:
+    """Fetches parameters; returns their version."""
+    self.stopwatch.lap()  # Time between calls is not billed.
+    version = self._fetcher.fetch()
+    assert version is not None  # `Fetcher.wait` came first.
+    self.stopwatch.lap('weights')
+    return version
 
   def _receive(self, min_ready: int = 1
                ) -> Tuple[np.ndarray, types.EnvOutput]:
@@ -90,6 +88,15 @@ class DynamicActor:
         timestep, self._environments.side_channels, rows)
     return rows, env_output
 
+  def _act(self, rows: np.ndarray, env_output: types.EnvOutput
+           ) -> Tuple[Any, types.AgentOutput]:
+    """Chooses actions; returns the memory before them, and the choice."""
+    core_state = _select(self._policy.core_state, rows)
+    agent_output = self._policy.act(env_output, rows)
+    self.batch_sizes[len(rows)] += 1
+    self.stopwatch.lap('inference')
+    return core_state, agent_output
+
   def _record(self, version: int, rows: np.ndarray,
               env_output: types.EnvOutput, agent_output: types.AgentOutput,
               core_state: Any) -> None:
@@ -97,10 +104,9 @@ class DynamicActor:
 
     An unroll's last step is the first of the next.
     """
-    lap = self.stopwatch.lap
     t = self._t[rows]
     self._buffer.record(t, env_output, agent_output, rows)
-    lap('assembly')
+    self.stopwatch.lap('assembly')
     is_last = t == self._unroll_length
     self._send(rows[is_last & self._has_begun[rows]])
     if is_last.any():
@@ -110,19 +116,22 @@ class DynamicActor:
                           _select(agent_output, is_last), rows[is_last])
       self._has_begun[rows] = True
     self._t[rows] = np.where(is_last, 1, t + 1)
-    lap('assembly')
+    self.stopwatch.lap('assembly')
 
   def _send(self, rows: np.ndarray) -> None:
-    """Sends the unrolls of these environments."""
-    for unroll in self._buffer.unrolls(rows):
-      self._writer.write(unroll)
+    """Sends the unrolls of these environments, if any."""
     if len(rows):
       self._num_unrolls += len(rows)
-      self.stopwatch.lap('write')
+      self._write(rows)
       # To wait for each would hold up all environments; more would only grow
       # old while the learner is behind.
       self._writer.flush(max_pending=self._environments.num_envs // 2)
       self.stopwatch.lap('queue_full')
+
+  def _write(self, rows: np.ndarray) -> None:
+    for unroll in self._buffer.unrolls(rows):
+      self._writer.write(unroll)
+    self.stopwatch.lap('write')
 
   def close(self) -> None:
     """Ends the environments."""
@@ -150,10 +159,7 @@ class SynchronousDynamicActor(DynamicActor):
     Raises as `DynamicActor.run_unroll` does.
     """
     lap = self.stopwatch.lap
-    lap()  # Time between calls is not billed.
-    version = self._fetcher.fetch()
-    assert version is not None  # `Fetcher.wait` came first.
-    lap('weights')
+    version = self._fetch()
     if self._x_0 is None:  # All rows, of the environments' own resets.
       rows, env_output = self._receive(min_ready=len(self._rows))
       self._x_0 = _select(env_output, np.argsort(rows))
@@ -161,10 +167,7 @@ class SynchronousDynamicActor(DynamicActor):
     num_held = 0
     while num_held < len(self._rows):
       rows, env_output = self._receive()
-      core_state = _select(self._policy.core_state, rows)
-      agent_output = self._policy.act(env_output, rows)
-      self.batch_sizes[len(rows)] += 1
-      lap('inference')
+      core_state, agent_output = self._act(rows, env_output)
       is_last = self._t[rows] == self._unroll_length
       self._environments.send(rows[~is_last], agent_output.action[~is_last])
       self._buffer.record(self._t[rows], env_output, agent_output, rows)
@@ -179,9 +182,7 @@ class SynchronousDynamicActor(DynamicActor):
     """Acts at every environment's x_0 and begins its unroll."""
     tf.nest.map_structure(
         np.copyto, self._policy.core_state, self._core_state)
-    agent_output = self._policy.act(x_0, self._rows)
-    self.batch_sizes[len(self._rows)] += 1
-    self.stopwatch.lap('inference')
+    _, agent_output = self._act(self._rows, x_0)
     self._environments.send(self._rows, agent_output.action)
     self._buffer.begin(version, self._core_state)
     self._buffer.record(0, x_0, agent_output)
@@ -192,9 +193,7 @@ class SynchronousDynamicActor(DynamicActor):
             core_state: Any) -> None:
     """Sends unrolls of some environments; keeps their outputs and memory."""
     acting.put_rows((self._x_0, self._core_state), rows, (x_0, core_state))
-    for unroll in self._buffer.unrolls(rows):
-      self._writer.write(unroll)
-    self.stopwatch.lap('write')
+    self._write(rows)
 
 
 AnyActor = Union[actor.Actor, DynamicActor]

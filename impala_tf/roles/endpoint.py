@@ -5,10 +5,9 @@ from typing import List, NamedTuple, Optional
 
 class Sharing(NamedTuple):
   """The place of an agent that shares a replay; by default it shares none."""
-  # 'host:port' of the replay; None: the replay, if any, is in the learner's own
-  # server.
+  # 'host:port' of the replay; None if it is in the learner's own server.
   replay_address: Optional[str] = None
-  agent: int = 0  # Number of the agent among those that share it.
+  agent: int = 0  # Number of the agent among all that share it.
 
   def flags(self) -> List[str]:
     """Returns the flags that learners and actors get for it."""

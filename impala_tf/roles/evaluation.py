@@ -21,8 +21,7 @@ class Evaluation(NamedTuple):
   """The games of an evaluation."""
   returns: List[float]  # Sum of raw rewards of each episode.
   frames: List[int]  # Environment frames of each episode.
-  # What the level reported of episodes, by name; see
-  # `EnvironmentConfig.episode_metrics`.
+  # Numbers of `EnvironmentConfig.episode_metrics`, by name.
   metrics: Mapping[str, List[float]] = {}
   num_cut: int = 0  # Episodes that were cut off at the limit of frames.
   # Ctrl-C that has ended it; None if it is complete.
@@ -49,11 +48,10 @@ class Evaluation(NamedTuple):
 
 def joined(results: Iterable[Evaluation]) -> Evaluation:
   """Puts evaluations of several levels, with the same metrics, together."""
-  returns, frames, told, num_cut, _ = zip(*results)
-  return Evaluation(
-      sum(returns, []), sum(frames, []),
-      {name: sum((values[name] for values in told), []) for name in told[0]},
-      sum(num_cut))
+  returns, frames, reported, num_cut, _ = zip(*results)
+  return Evaluation(sum(returns, []), sum(frames, []), {
+      name: sum((values[name] for values in reported), [])
+      for name in reported[0]}, sum(num_cut))
 
 
 class Reporter:
@@ -147,12 +145,9 @@ def evaluate(agent: agent_lib.Agent,
   its return until then; unless it ends while others are played, its environment
   plays no more. Ctrl-C ends it with the episodes that are over.
 
-  Args:
-    on_step: called at the beginning and after each step with the number of
-      episodes that the first environment has ended.
-    deterministic: take the most probable actions, which the protocol does not.
-    on_progress: called after each step with the numbers of episodes that are
-      over, and of frames that were played.
+  `deterministic` takes the most probable actions. `on_step` gets the number of
+  episodes that the first environment has ended, also at the beginning. After
+  each step `on_progress` gets the numbers of all ended episodes and of frames.
   """
   num_envs = environment.num_envs
   policy = policy_lib.Policy(agent, num_envs, seed, deterministic)

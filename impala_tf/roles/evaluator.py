@@ -1,7 +1,6 @@
 """The evaluator: plays full games with the newest parameters, again and again.
 
-It follows the protocol of `evaluation.py`, beside training and without touching
-it.
+It follows the protocol of `evaluation`, beside training.
 """
 
 import dataclasses
@@ -34,11 +33,9 @@ def make_row(updates: int, frames: int,
              results: Mapping[str, evaluation.Evaluation]) -> metrics.Row:
   """Makes the row of metrics of one evaluation, whose games come by level.
 
-  The row has `frames` and `updates` behind the parameters; over all games their
-  number (`episodes`), mean (`episode_return`) and `standard_error`, and
-  `episode_frames`, their mean length. With several levels it also has mean and
-  standard error of each, under 'level/<name>/'. What levels report of episodes
-  comes with both. `episodes_cut` counts games beyond the limit of frames.
+  `frames` and `updates` are those behind the parameters; `episode_frames` is
+  the mean length of a game. With several levels each has its mean return,
+  standard error and metrics under 'level/<name>/'.
   """
   summary = evaluation.joined(results.values()).summary()
   row = {'frames': frames, 'updates': updates,
@@ -75,8 +72,7 @@ class Evaluator:
                seed: int, poll: waiting.PollFn):
     """Connects, and waits for the first parameters with `poll`.
 
-    `output_dir` gets `metrics.jsonl`, `tensorboard/` and, if the config asks
-    for them, `videos/`. Rows and videos of lost learning are dropped. Raises
+    Rows and videos of lost learning are dropped from `output_dir`. Raises
     ConnectionError if the learner does not answer, or has another config.
     """
     self._config = config

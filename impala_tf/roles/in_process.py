@@ -1,7 +1,6 @@
 """Actor and learner in turns, within one process."""
 
 import dataclasses
-import functools
 
 import tensorflow as tf
 
@@ -39,12 +38,8 @@ def run(config: config_lib.Config, endpoint: endpoint_lib.Endpoint,
   parts = learner_parts.make(
       config, announced, endpoint, config.num_fresh + num_envs,
       learner_group.alone())
-  # By updates: means over a stretch of time would differ between runs.
-  learn = functools.partial(
-      learning.learn, parts, reports=reports, log_interval_secs=0.,
-      log_interval_updates=config.experiment.log_interval_updates)
   if parts.reader is None:  # The learner plays, and nobody fetches.
-    return learn(learning.batches(parts, control))
+    return learning.learn(parts, learning.batches(parts, control), reports)
   # On resume, use a new seed.
   actor = learner_with_actors.start_actor(
       config, parts.address, int(parts.state.learner.num_updates.numpy()),
@@ -64,6 +59,6 @@ def run(config: config_lib.Config, endpoint: endpoint_lib.Endpoint,
   batches = loop.play_then_learn(
       player, parts.reader, dataclasses.replace(control, on_wait=on_wait))
   try:
-    return learn(batches)
+    return learning.learn(parts, batches, reports)
   finally:
     actor.close()

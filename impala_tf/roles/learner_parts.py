@@ -71,9 +71,9 @@ def make(config: config_lib.Config, announced: config_lib.Config,
   """Makes the learner's parts, restores the newest checkpoint, publishes it.
 
   `config` has numbers for all options left to the machine; `announced` is as it
-  was given, for actors. Raises OSError if the port is taken, ConfigError if the
-  config cannot be trained so, ConnectionError if a replay elsewhere does not
-  answer, CheckpointError if all checkpoints are damaged.
+  was given, for actors. Raises OSError if the port is taken, ConnectionError if
+  a replay elsewhere does not answer. Raises ConfigError if the config cannot be
+  trained, CheckpointError if all checkpoints are damaged.
   """
   link = None
   run_dir, sharing = endpoint.run_dir, endpoint.sharing
@@ -101,8 +101,11 @@ def make(config: config_lib.Config, announced: config_lib.Config,
               config, environment, learner.agent), queue_capacity,
           has_replay=link is None), endpoint.port, replay_dir)
   address = f'localhost:{server.port}'
+  frames_per_update = (
+      config.learner.num_learners * config.num_fresh *
+      config.learner.unroll_length * environment.frames_per_step)
   publisher = transport.make_publisher(
-      config, address, learner, _frames_per_update(config, environment), memory)
+      config, address, learner, frames_per_update, memory)
   member = None
   if learner_state.POPULATION in state.others:  # It has a single learner.
     member = member_lib.Member(
@@ -117,36 +120,29 @@ def make(config: config_lib.Config, announced: config_lib.Config,
           checkpointer, address if replay_dir else None, learners.is_chief),
       server, publisher, unroll_filter.Refusals(), member, link)
   if not config.learner_plays:
-    parts = parts._replace(reader=_make_reader(parts, sharing))
+    parts = parts._replace(
+        reader=_make_reader(parts, sharing, frames_per_update))
   return parts
 
 
-def _frames_per_update(config: config_lib.Config,
-                       environment: environment_lib.BatchedEnvironment) -> int:
-  return (config.learner.num_learners * config.num_fresh *
-          config.learner.unroll_length * environment.frames_per_step)
-
-
-def _make_reader(parts: LearnerParts, sharing: endpoint_lib.Sharing
-                 ) -> batches_lib.BatchReader:
+def _make_reader(parts: LearnerParts, sharing: endpoint_lib.Sharing,
+                 frames_per_update: int) -> batches_lib.BatchReader:
   """Makes the reader of the queue, and of the replay if there is one."""
   config, link = parts.config, parts.link
-  shared = None
-  if sharing.replay_address is not None:
-    shared = sharing.replay_address, sharing.agent
+  address, agent = sharing
+  shared = None if address is None else (address, agent)
   recompute = None
   if config.chain_unrolls is not None and config.replay.core_state != 'stored':
-    # It has its own agent, as an actor has: it runs in the reader's thread
-    # while the learner changes its parameters.
-    agent = experiment.make_agent(config, parts.environment)
+    # With another agent: the reader's thread runs it while the learner changes
+    # its parameters.
+    copy = experiment.make_agent(config, parts.environment)
     recompute = replayed_memory.MemoryRecomputer(
-        agent, weights.Fetcher(parts.address, agent.published_variables))
+        copy, weights.Fetcher(parts.address, copy.published_variables))
   pace = None
   if link is not None and parts.learners.is_chief:  # All wait for its batch.
     pace = shared_replay.Pacemaker(
         link, lambda: int(parts.state.learner.num_frames.numpy()),
-        _frames_per_update(config, parts.environment),
-        config.experiment.total_frames)
+        frames_per_update, config.experiment.total_frames)
   first_version = None
   if config.actor.synchronisation != 'none':
     first_version = int(parts.state.learner.num_updates.numpy())

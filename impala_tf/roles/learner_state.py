@@ -1,6 +1,6 @@
 """The state that a run resumes from: made, restored and saved."""
 
-from typing import Any, Mapping, NamedTuple, Optional
+from typing import Any, Dict, Mapping, NamedTuple, Optional
 
 from absl import logging
 import reverb
@@ -9,6 +9,7 @@ import tensorflow as tf
 from impala_tf import config as config_lib
 from impala_tf.a3c import parameter_server
 from impala_tf.agents import saved as saved_lib
+from impala_tf.algorithms import table as algorithms
 from impala_tf.comms import reverb_calls
 from impala_tf.core import experiment
 from impala_tf.envs import environment as environment_lib
@@ -26,10 +27,10 @@ POPULATION = 'population'  # Name in checkpoints of a member's state.
 class State(NamedTuple):
   """All state that a run resumes from."""
   learner: Any  # Updates the parameters, or the parameter server of A3C.
-  totals: training_log.Totals  # Of the run beside the learner's counts.
+  totals: training_log.Totals
   # The config's values of the hyper-parameters.
   configured: hyperparameters_lib.ConfiguredValues
-  # What only some runs have, by its name in checkpoints.
+  # State that only some runs have, by its name in checkpoints.
   others: Mapping[str, tf.Module]
 
   def checkpointer(self, config: config_lib.Config, run_dir: str
@@ -48,25 +49,25 @@ class State(NamedTuple):
 
 def make(config: config_lib.Config,
          environment: environment_lib.BatchedEnvironment,
-         strategy: tf.distribute.Strategy) -> State:
-  """Makes the state of a new run; see `experiment.make_learner`."""
-  learner = experiment.make_learner(config, environment, strategy)
-  member = member_lib.make_state(config)
+         strategy: Optional[tf.distribute.Strategy] = None) -> State:
+  """Makes the state of a new run; see `experiment.make_learner`.
+
+  A3C's architecture has no strategy.
+  """
+  learner: Any
+  others: Dict[str, tf.Module] = {}
+  if algorithms.architecture(config) == algorithms.SHARED_PARAMETERS:
+    learner = parameter_server.ParameterServer(config, environment)
+    others['asynchronous'] = learner.memory
+  else:
+    learner = experiment.make_learner(config, environment, strategy)
+    member = member_lib.make_state(config)
+    if member is not None:
+      others[POPULATION] = member
   return State(
       learner,
       training_log.Totals(len(levels_lib.expand(config.environment.level))),
-      hyperparameters_lib.ConfiguredValues(learner.hyperparameters),
-      {} if member is None else {POPULATION: member})
-
-
-def make_of_workers(config: config_lib.Config,
-                    environment: environment_lib.BatchedEnvironment) -> State:
-  """Makes the state of a new run of A3C's architecture."""
-  server = parameter_server.ParameterServer(config, environment)
-  return State(
-      server, training_log.Totals(),
-      hyperparameters_lib.ConfiguredValues(server.hyperparameters),
-      {'asynchronous': server.memory})
+      hyperparameters_lib.ConfiguredValues(learner.hyperparameters), others)
 
 
 def restore(config: config_lib.Config, run_dir: str, log_dir: str,
@@ -74,9 +75,8 @@ def restore(config: config_lib.Config, run_dir: str, log_dir: str,
             is_chief: bool = True) -> checkpoint_lib.Checkpointer:
   """Restores the newest checkpoint, if any; returns the checkpointer.
 
-  Rows in `log_dir` that the checkpoint does not know are dropped. Only the
-  chief writes the files of the run. Raises CheckpointError if all checkpoints
-  are damaged.
+  Later rows in `log_dir` are dropped. Only the chief writes the run's files.
+  Raises CheckpointError if all checkpoints are damaged.
   """
   learner = state.learner
   if is_chief:

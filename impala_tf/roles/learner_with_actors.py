@@ -1,8 +1,6 @@
 """IMPALA's architecture: a learner with its queue, and actors that feed it.
 
-Section 3 of Espeholt et al. 2018: actors play with parameters that may be a few
-updates old and send unrolls; the learner, or several that update together,
-learns from batches of them.
+Section 3 of Espeholt et al. 2018. Several learners may update together.
 """
 
 import contextlib
@@ -34,9 +32,8 @@ def run_learner(config: config_lib.Config, endpoint: endpoint_lib.Endpoint,
                 learner_group.alone) -> bool:
   """Runs the learner's process, with Reverb; returns whether the run is done.
 
-  It is not done if this learner or another was stopped. `join` waits for all
-  learners of the run, and returns them. Raises PeerLost if another learner has
-  gone, and as `learner_parts.make` does.
+  `join` waits for all learners of the run, and returns them. Raises PeerLost if
+  another learner has gone, and as `learner_parts.make` does.
   """
   announced, config = config, sizing.fit(config)
   tf_threads.set_threads(sizing.fitted(config.learner.num_threads))
@@ -44,10 +41,7 @@ def run_learner(config: config_lib.Config, endpoint: endpoint_lib.Endpoint,
   with learners.noticing_loss():
     parts = learner_parts.make(
         config, announced, endpoint, config.learner.queue_capacity, learners)
-    return learning.learn(
-        parts, learning.batches(parts, control), reports,
-        config.experiment.log_interval_secs,
-        config.experiment.log_interval_updates)
+    return learning.learn(parts, learning.batches(parts, control), reports)
 
 
 def start_actor(config: config_lib.Config, address: str, seed: int, task: int,
@@ -75,8 +69,7 @@ def start_actor(config: config_lib.Config, address: str, seed: int, task: int,
     if config.actor.synchronisation != 'none':
       source = batched_a2c.NewerFetcher(fetcher)
     spec = experiment.make_unroll_spec(config, environment, agent)
-    writer = transport.make_writer(
-        config, address, spec, task, *sharing)
+    writer = transport.make_writer(config, address, spec, task, *sharing)
     actor = dynamic_batching_actor.make_actor(
         config, agent, environment, writer, source, spec, policy_seed)
     stack.pop_all()  # The actor closes it.

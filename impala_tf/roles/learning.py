@@ -27,7 +27,7 @@ from impala_tf.suites import levels as levels_lib
 def _gauges(parts: learner_parts.LearnerParts,
             skipped: skipped_updates.SkippedUpdates
             ) -> Callable[[], Mapping[str, float]]:
-  """Returns what reads columns of a row; ConnectionError without a server."""
+  """Returns a function that reads columns; ConnectionError without a server."""
   client = reverb.Client(parts.address)
 
   def read():
@@ -58,41 +58,43 @@ def batches(parts: learner_parts.LearnerParts,
 
 def learn(parts: learner_parts.LearnerParts,
           batches: Generator[types.Unroll, None, None],
-          reports: interfaces.Reports, log_interval_secs: float,
-          log_interval_updates: int) -> bool:
+          reports: interfaces.Reports) -> bool:
   """Learns from batches until they end; returns whether the run is done.
 
   It is done once all frames are learned from, the return is high enough, or a
-  callback has ended it. Rows are `log_interval_secs` apart at least, and at
-  multiples of `log_interval_updates` only.
+  callback has ended it.
 
   Raises OSError if the last checkpoint could not be written; PeerLost if
   another learner is lost, then without one; UserError as `SkippedUpdates` does.
   """
   config, learner = parts.config, parts.state.learner
+  options = config.experiment
   beginning.show_remarks(parts.environment.remarks)
   skipped = skipped_updates.SkippedUpdates(
       parts.log_dir, config.optimizer.max_skipped_updates)
   log = training_log.TrainingLog(
-      training_log.LogSettings(parts.log_dir, config.num_fresh,
-                               log_interval_secs, log_interval_updates,
-                               config.environment.episode_metric_names),
+      training_log.LogSettings(
+          parts.log_dir, config.num_fresh,
+          # Means over a stretch of time would differ between runs.
+          0. if options.in_process else options.log_interval_secs,
+          options.log_interval_updates,
+          config.environment.episode_metric_names),
       learner, parts.state.totals, _gauges(parts, skipped),
       _make_level_log(parts), _gather(parts), reports.on_row)
   checkpoints = training_log.Checkpoints(
-      config.experiment.checkpoint_interval_secs, parts.save, learner, log)
+      options.checkpoint_interval_secs, parts.save, learner, log)
   done = False
   try:
     with contextlib.closing(batches), checkpoints:
       done = loop.train(
           batches, parts.learners.wrap_learner(learner),
           list(_callbacks(parts, skipped, log, checkpoints, reports)),
-          functools.partial(log.is_done, config.experiment))
+          functools.partial(log.is_done, options))
     return done
   finally:
     if parts.link is not None:
       # Nobody waits for an agent that is done before its last frame.
-      share = learner.num_frames.numpy() / config.experiment.total_frames
+      share = learner.num_frames.numpy() / options.total_frames
       parts.link.report(1. if done else min(1., share))
       parts.link.close()
 
@@ -120,7 +122,7 @@ def _callbacks(parts: learner_parts.LearnerParts,
 
 
 def _gather(parts: learner_parts.LearnerParts) -> training_log.GatherFn:
-  """Returns what joins arrays of this learner's unrolls with the others'."""
+  """Returns a function that joins this learner's arrays with the others'."""
   # A single learner does without the call, in every update.
   return parts.learners.concatenate if parts.learners.number > 1 else list
 

@@ -122,7 +122,7 @@ class Stopped(Exception):
 
 
 class LearnerProcess:
-  """What a process does for its learner's loop: its end, waiting, messages."""
+  """The process of a learner's loop: it stops, waits and informs the user."""
 
   def __init__(self, should_stop: Callable[[], bool], awaited: str,
                limit_secs: float, say: Callable[[str], None],
@@ -175,12 +175,12 @@ class LearnerProcess:
 
 def learn_here(config: config_lib.Config, endpoint: endpoint_lib.Endpoint,
                line: progress.ProgressLine, callbacks: Sequence[Any] = (),
-               check: Callable[[], None] = lambda: None,
+               check: Optional[Callable[[], None]] = None,
                signals: Optional[stop_signals.StopSignals] = None
                ) -> Optional[int]:
   """Learns in this process, in turns with an actor or beside other processes.
 
-  `check` is called again and again, and raises an error if actors have failed.
+  `check` is called repeatedly, and raises an error if actors have failed.
   Returns the signal that ended the run; None if the run is done.
   """
   # Here, after all checks, since they import TensorFlow, which takes seconds.
@@ -190,7 +190,7 @@ def learn_here(config: config_lib.Config, endpoint: endpoint_lib.Endpoint,
       contextlib.suppress(Stopped)):
     process = LearnerProcess(
         lambda: signals.first is not None, 'unrolls', wait_secs(config),
-        lambda text: print(text, flush=True), check)
+        lambda text: print(text, flush=True), check or (lambda: None))
     if endpoint.sharing.replay_address is not None:
       process.wait_for_replay(endpoint.sharing.replay_address)
     run_learner = in_process.run

@@ -11,7 +11,6 @@ from absl import logging
 import reverb
 
 from impala_tf import config as config_lib
-from impala_tf import types
 from impala_tf.comms import reverb_calls
 from impala_tf.config import fingerprint as fingerprint_lib
 from impala_tf.core import experiment
@@ -31,30 +30,32 @@ def run(config: config_lib.Config, port: int, num_agents: int,
         should_stop: Callable[[], bool], say: Callable[[str], None]) -> None:
   """Serves the replay until `should_stop`; saves it now and then, and last.
 
-  Configs of the agents may differ in options that unrolls do not depend on.
   Agents whose numbers are `absent` will not come. With
   `ReplayConfig.survives_resume` unrolls are saved to `run_dir`, which exists,
-  and return from it. Raises OSError if the port is taken, or the replay could
-  not be saved at last; ConfigError if it would not fit into memory; UserError
-  if the saved one is damaged.
+  and return from it. Raises OSError if the port is taken or the last save
+  fails, ConfigError if memory is too small, UserError if the saved replay is
+  damaged.
   """
   tf_threads.set_threads(1)
   checkpoint_dir = None
   if config.replay.survives_resume:
     assert run_dir is not None
     checkpoint_dir = checkpoint_lib.replay_directory(run_dir)
-  tables = [transport.make_replay(config, _unroll_spec(config)),
+  environment = experiment.make_probe_environment(config)
+  spec = experiment.make_unroll_spec(
+      config, environment, experiment.make_agent(config, environment))
+  tables = [transport.make_replay(config, spec),
             *shared_replay.make_tables(fingerprint_lib.of_unrolls(config),
                                        num_agents, absent)]
   server = queue_lib.make_server(tables, port, checkpoint_dir)
   client = reverb.Client(f'localhost:{server.port}')
-  saved = told = time.monotonic()
+  saved = reported = time.monotonic()
   say(f'serves {_describe(client)}')
   while not should_stop():
     time.sleep(_POLL_SECS)
     now = time.monotonic()
-    if now - told > _STATUS_SECS:
-      told = now
+    if now - reported > _STATUS_SECS:
+      reported = now
       say(_describe(client))
     if checkpoint_dir is not None and (
         now - saved > config.experiment.checkpoint_interval_secs):
@@ -65,13 +66,6 @@ def run(config: config_lib.Config, port: int, num_agents: int,
         logging.warning('%s; it goes on', error)
   if checkpoint_dir is not None:
     reverb_calls.save(client)
-
-
-def _unroll_spec(config: config_lib.Config) -> types.Unroll:
-  """Describes one unroll of the agents."""
-  environment = experiment.make_probe_environment(config)
-  agent = experiment.make_agent(config, environment)
-  return experiment.make_unroll_spec(config, environment, agent)
 
 
 def _describe(client: reverb.Client) -> str:

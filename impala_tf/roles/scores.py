@@ -27,34 +27,24 @@ _MAX_SEED = 2**30  # Emulators take an int32, and each has its own.
 
 
 class Games(NamedTuple):
-  """The games of an evaluation.
-
-  The film is of the first game, and ends with it by default.
-  """
+  """The games of an evaluation."""
   episodes: Optional[int]  # On each level; None for as many as the paper has.
   seed: int  # Of games and actions.
   deterministic: bool  # Whether the most probable actions are taken.
-  video: Optional[str] = None  # Path of the film; None for none.
-  video_secs: Optional[float] = None  # Seconds after which it ends.
+  video: Optional[str] = None  # Path of a film of the first game.
+  video_secs: Optional[float] = None  # Its length; None for the whole game.
   num_envs: int = MAX_ENVS  # Most games at once.
   bindings: Sequence[str] = ()  # Values that differ from the run's config.
 
 
 class Score(NamedTuple):
-  """The score of an agent on one level.
-
-  Attributes:
-    returns: sum of raw rewards of each game.
-    mean: mean of the returns.
-    standard_error: standard error of the mean; None for a single game.
-    human_normalised_score: mean as a share of a human's; None if the level is
-      of no suite, since only suites have human scores.
-    episode_metrics: mean of each of `EnvironmentConfig.episode_metrics`.
-  """
-  returns: list[float]
+  """The score of an agent on one level."""
+  returns: list[float]  # Sum of raw rewards of each game.
   mean: float
-  standard_error: Optional[float]
+  standard_error: Optional[float]  # Of the mean; None for a single game.
+  # Mean as a share of a human's; None if the level is of no suite.
   human_normalised_score: Optional[float]
+  # Mean of each of `EnvironmentConfig.episode_metrics`.
   episode_metrics: Mapping[str, float]
 
 
@@ -73,8 +63,7 @@ def evaluate(run_dir: str, episodes: Optional[int] = None, *, seed: int = 0,
     checkpoint: 'newest', 'best', or the number of updates of a checkpoint.
     deterministic: whether to take the most probable actions, which the paper
       does not.
-    levels: names of levels; None for those that the run was trained on, or
-      their held-out variants.
+    levels: names of levels; None for the run's own, or their held-out variants.
     num_envs: most games at once.
 
   Returns:
@@ -124,10 +113,9 @@ def check(run_dir: str, episodes: Optional[int], seed: int,
 
 def scored_levels(trained_on: str
                   ) -> tuple[Optional[suite_lib.Suite], Sequence[str]]:
-  """Returns suite and levels by which a run is scored.
+  """Returns suite, if there is a single one, and levels to score a run by.
 
-  The suite is None for a single level, and for levels that are not all of one
-  suite. `trained_on` is `EnvironmentConfig.level` of the run.
+  `trained_on` is `EnvironmentConfig.level` of the run.
   """
   trained = levels_lib.expand(trained_on)
   suite = levels_lib.suite_of(trained[0])
@@ -140,10 +128,10 @@ def scored_levels(trained_on: str
 def play_in_turn(games: Games, config: config_lib.Config,
                  levels: Sequence[str], loaded: Any,
                  keep: Callable[[str, dict], None]) -> None:
-  """Plays levels, and passes the result of each to `keep`.
+  """Plays levels with the agent that `saved.load_agent` has loaded.
 
-  `keep` gets the name of the level, as it is scored, and its result. `loaded`
-  is of `saved.load_agent`. Raises UserError if this agent cannot play a level.
+  `keep` gets the name of each level, as it is scored, and its result. Raises
+  UserError if this agent cannot play a level.
   """
   from impala_tf.envs import multi_level
 

@@ -2,12 +2,12 @@
 
 Section 4 of Mnih et al. 2016 (arXiv:1602.01783v2). Actors are processes whose
 workers play, learn, and change the parameters in memory of the learner's
-process, which keeps them (`parameter_server`). Workers that cannot open this
-memory, being on another machine, send their gradients to the learner
-(`gradient_table`). All are found, started and supervised as in IMPALA's
-architecture (`learner_with_actors`).
+process (`parameter_server`). Workers on another machine send their gradients to
+the learner (`gradient_table`). All are found, started and supervised as in
+IMPALA's architecture (`learner_with_actors`).
 """
 
+import functools
 import time
 from typing import Callable, Optional
 
@@ -16,10 +16,9 @@ import tensorflow as tf
 
 from impala_tf import config as config_lib
 from impala_tf.a3c import gradient_table
+from impala_tf.a3c import links
 from impala_tf.a3c import store as store_lib
-from impala_tf.a3c import worker as worker_lib
 from impala_tf.comms import config_table
-from impala_tf.core import loop
 from impala_tf.core import queue as queue_lib
 from impala_tf.core import weights
 from impala_tf.roles import a3c_learner
@@ -34,9 +33,6 @@ from impala_tf.runtime import stop_signals
 from impala_tf.runtime import tf_threads
 
 _POLL_SECS = 0.05
-# Updates in a row of a run in one process, where means over a stretch of time
-# would differ between runs.
-_UPDATES_A_ROW = 100
 
 
 def run_learner(config: config_lib.Config, endpoint: endpoint_lib.Endpoint,
@@ -46,27 +42,23 @@ def run_learner(config: config_lib.Config, endpoint: endpoint_lib.Endpoint,
   """Runs the learner's process; see `learner_with_actors.run_learner`."""
   del join  # It is the only one.
   tf_threads.set_threads(1)
-  parts = a3c_learner.make(config, endpoint.run_dir)
-  variables = parts.server.agent.published_variables
+  learner = a3c_learner.Learner(config, endpoint.run_dir)
+  variables = learner.server.agent.published_variables
   server = queue_lib.make_server(
       [*weights.make_tables(variables),
        # It stays empty: workers need no more than its name.
-       reverb.Table.queue(parts.store.table_name, max_size=1),
-       gradient_table.make_table(parts.store.parameters.size),
+       reverb.Table.queue(learner.store.table_name, max_size=1),
+       gradient_table.make_table(learner.store.parameters.size),
        config_table.make_table(config)], endpoint.port)
   address = f'localhost:{server.port}'
   config_table.publish(address, config)
-  publisher = a3c_learner.make_publisher(parts.store, address)
-  store = store_lib.find([parts.store.table_name])
+  publisher = a3c_learner.Publisher(learner.store, address)
+  store = store_lib.find([learner.store.table_name])
   assert store is not None  # It is this process's own.
   intake = gradient_table.Intake(
-      address, store, a3c_workers.make_applier(config, store), publisher,
+      address, store, links.make_apply(config, store), publisher,
       config.experiment.total_frames)
-  return parts.learn(
-      loop.read(parts.reader(_POLL_SECS, intake.check), control), reports,
-      a3c_learner.SeldomPublisher(
-          publisher, store.counts.num_updates),
-      config.experiment.log_interval_secs)
+  return learner.learn(control, reports, publisher, _POLL_SECS, intake.check)
 
 
 def run_actor(config: config_lib.Config, address: str, seed: int, task: int,
@@ -90,8 +82,8 @@ def run_actor(config: config_lib.Config, address: str, seed: int, task: int,
   control.wait_for_learner()
   store = a3c_workers.find_store(config, address)
   make_link = (
-      a3c_workers.table_link(config, address, control) if store is None
-      else a3c_workers.memory_link(config, store))
+      functools.partial(a3c_workers.connect, config, address, control)
+      if store is None else functools.partial(links.MemoryLink, config, store))
   workers = a3c_workers.make_workers(
       config, make_link, task, num_processes, seed)
   with stop_signals.Closing(workers):
@@ -106,42 +98,32 @@ def run_actor(config: config_lib.Config, address: str, seed: int, task: int,
   raise ConnectionError('the learner has gone')
 
 
-class _Player:
-  """A `loop.Player` of workers' segments, many in a row."""
-
-  def __init__(self, workers: worker_lib.WorkersInTurn, store: store_lib.Store,
-               total_frames: int):
-    self._workers = workers
-    self._store = store
-    self._total_frames = total_frames
-    self._num_played = 0
-
-  def lacks(self, num_batches: int) -> bool:
-    return (self._num_played < num_batches * _UPDATES_A_ROW and
-            self._store.counts.num_frames < self._total_frames)
-
-  def play(self) -> None:
-    self._workers.run_segment()
-    self._num_played += 1
-
-
 def run_in_process(config: config_lib.Config, run_dir: str,
                    control: control_lib.LoopControl,
-                   reports: interfaces.Reports = interfaces.NO_REPORTS) -> bool:
+                   reports: interfaces.Reports = interfaces.NO_REPORTS,
+                   updates_a_row: int = 100) -> bool:
   """Has all workers take turns in this process: the same numbers every time.
 
-  `run_dir` exists; its checkpoints are resumed from. Returns whether the run is
-  done.
+  `run_dir` exists; its checkpoints are resumed from. Rows are so many updates
+  apart: means over a stretch of time would differ between runs. Returns whether
+  the run is done.
   """
   tf.config.experimental.enable_op_determinism()
-  parts = a3c_learner.make(config, run_dir)
+  learner = a3c_learner.Learner(config, run_dir)
+  store = learner.store
   # On resume, use a new seed.
   workers = a3c_workers.make_workers(
-      config, a3c_workers.memory_link(config, parts.store), task=0,
-      num_processes=1, seed=parts.store.counts.num_updates)
-  player = _Player(workers, parts.store, config.experiment.total_frames)
+      config, functools.partial(links.MemoryLink, config, store), task=0,
+      num_processes=1, seed=store.counts.num_updates)
+
+  def play():
+    for _ in range(updates_a_row):
+      if (control.should_stop() or
+          store.counts.num_frames >= config.experiment.total_frames):
+        return
+      workers.run_segment()
+
   try:
-    return parts.learn(
-        loop.play_then_learn(player, parts.reader(), control), reports)
+    return learner.learn(control, reports, on_poll=play)
   finally:
     workers.close()

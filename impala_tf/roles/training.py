@@ -4,13 +4,22 @@ The learner runs in the calling process, where its callbacks are; actors are
 processes that a thread supervises, or take turns with it.
 """
 
+from concurrent import futures
 import contextlib
-import dataclasses
 import signal
 import sys
 import tempfile
 import threading
-from typing import Any, Mapping, NamedTuple, Optional, Sequence, Union
+from typing import (
+  Any,
+  Callable,
+  Iterator,
+  Mapping,
+  NamedTuple,
+  Optional,
+  Sequence,
+  Union,
+)
 
 from impala_tf import config as config_lib
 from impala_tf.roles import beginning
@@ -29,21 +38,15 @@ from impala_tf.suites import levels as levels_lib
 
 
 class TrainingResult(NamedTuple):
-  """The state of a run at the end of `train`.
-
-  Attributes:
-    run_dir: directory of the run.
-    frames: environment frames learned from.
-    updates: learner updates.
-    episode_return: mean return of the last 100 full episodes, or of all if
-      fewer have ended; None before the first.
-    best_checkpoint: path, without ending, of the checkpoint with the best mean
-      return of 100 full episodes; None before there is one.
-  """
+  """The state of a run at the end of `train`."""
   run_dir: str
-  frames: int
+  frames: int  # Environment frames learned from.
   updates: int
+  # Mean return of the last 100 full episodes, or of all if fewer have ended;
+  # None before the first.
   episode_return: Optional[float]
+  # Path, without ending, of the checkpoint with the best mean return of 100
+  # full episodes; None before there is one.
   best_checkpoint: Optional[str]
 
 
@@ -100,12 +103,12 @@ def train(config: Union[config_lib.Config, str], run_dir: Optional[str] = None,
       run_dir, config, chosen, 'this process keeps its network', allow_changes,
       init_from), contextlib.ExitStack() as stack:
     line = stack.enter_context(progress.ProgressLine(config))
-    actors = _Actors(config, run_dir, chosen)
+    check = None
     if not config.experiment.in_process:
-      stack.enter_context(actors)
+      check = stack.enter_context(_supervised_actors(config, run_dir, chosen))
     signum = local_run.learn_here(
         config, endpoint.Endpoint(run_dir, chosen.reverb[0]), line, callbacks,
-        actors.check, stop_signals.StopSignals(note_first_only=True))
+        check, stop_signals.StopSignals(note_first_only=True))
   if signum is not None:
     print(run_directory.describe_stop(
         run_dir, f'the same call with run_dir={run_dir!r}'), flush=True)
@@ -119,18 +122,15 @@ def train(config: Union[config_lib.Config, str], run_dir: Optional[str] = None,
 def _load(config: Union[config_lib.Config, str], bindings: Mapping[str, Any],
           in_process: bool) -> config_lib.Config:
   """Reads the config with its bindings."""
+  if in_process:
+    bindings = {**bindings, 'ExperimentConfig.in_process': True}
   lines = [f'{name} = {value!r}' for name, value in bindings.items()]
   if isinstance(config, str):
-    config = gin_config.load(config, lines)
-  elif lines:
-    with tempfile.NamedTemporaryFile('w', suffix='.gin') as file:
-      file.write(gin_config.dumps(config))
-      file.flush()
-      config = gin_config.load(file.name, lines)
-  if not in_process:
-    return config
-  return dataclasses.replace(config, experiment=dataclasses.replace(
-      config.experiment, in_process=True))
+    return gin_config.load(config, lines)
+  with tempfile.NamedTemporaryFile('w', suffix='.gin') as file:
+    file.write(gin_config.dumps(config))
+    file.flush()
+    return gin_config.load(file.name, lines)
 
 
 def _share_registered(config: config_lib.Config) -> None:
@@ -157,33 +157,27 @@ def _share_registered(config: config_lib.Config) -> None:
       user_modules.share(module, f'the environment {level}')
 
 
-class _Actors:
-  """Actor processes for the duration of a context, supervised by a thread."""
+@contextlib.contextmanager
+def _supervised_actors(config: config_lib.Config, run_dir: str,
+                       chosen: local_run.Ports) -> Iterator[Callable[[], None]]:
+  """Has a thread supervise actor processes for the duration of a context.
 
-  def __init__(self, config: config_lib.Config, run_dir: str,
-               chosen: local_run.Ports):
-    self._arguments = config, run_dir, chosen
-    self._error: Optional[BaseException] = None
-    self._has_ended = threading.Event()
-    self._thread = threading.Thread(target=self._supervise)
+  Yields a function that raises the error that ended the supervision, if any.
+  """
+  has_ended = threading.Event()
 
-  def __enter__(self) -> '_Actors':
-    self._thread.start()
-    return self
+  def supervise():
+    with local_run.supervisor(
+        config, run_dir, chosen, is_done=has_ended.is_set) as supervisor:
+      supervisor.run(lambda: None)
 
-  def __exit__(self, *unused):
-    self._has_ended.set()
-    self._thread.join()
+  def check():
+    if supervision.done():
+      supervision.result()
 
-  def _supervise(self) -> None:
+  with futures.ThreadPoolExecutor() as pool:
+    supervision = pool.submit(supervise)
     try:
-      with local_run.supervisor(
-          *self._arguments, is_done=self._has_ended.is_set) as supervisor:
-        supervisor.run(lambda: None)
-    except BaseException as error:
-      self._error = error
-
-  def check(self) -> None:
-    """Raises the error that ended the supervision, if any."""
-    if self._error is not None:
-      raise self._error
+      yield check
+    finally:
+      has_ended.set()

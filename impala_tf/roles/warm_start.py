@@ -5,7 +5,6 @@ from typing import List
 from impala_tf import config as config_lib
 from impala_tf.agents import saved
 from impala_tf.agents import transfer
-from impala_tf.algorithms import table as algorithms
 from impala_tf.core import experiment
 from impala_tf.roles import learner_state
 from impala_tf.runtime import learner_group
@@ -26,11 +25,8 @@ def write_first_checkpoint(config: config_lib.Config, run_dir: str,
   source = saved.load_agent(source_dir, which)
   config = sizing.fit(config)
   environment = experiment.make_probe_environment(config)
-  if algorithms.architecture(config) == algorithms.SHARED_PARAMETERS:
-    state = learner_state.make_of_workers(config, environment)
-  else:
-    state = learner_state.make(
-        config, environment, learner_group.alone().strategy)
+  state = learner_state.make(
+      config, environment, learner_group.alone().strategy)
   learner = state.learner
   transfer.check(source, environment.observation_spec(),
                  learner.agent.num_features, config.agent,

@@ -1,5 +1,6 @@
 """The table of gradients in a real Reverb server, and the learner's intake."""
 
+import dataclasses
 import functools
 import threading
 
@@ -17,9 +18,18 @@ from impala_tf.core import weights
 from impala_tf.roles import a3c_learner
 from impala_tf.roles import a3c_workers
 from impala_tf.runtime import control as control_lib
+from impala_tf.runtime import interfaces
 from tests.fixtures import programs
 
 _SIZE = 5
+_CONFIG = config_lib.Config(
+    experiment=config_lib.ExperimentConfig(
+        algorithm='a3c', total_frames=100),
+    environment=config_lib.EnvironmentConfig(level='catch'),
+    agent=config_lib.AgentConfig(torso='mlp', hidden_size=16),
+    impala=config_lib.ImpalaConfig(correction='none'),
+    optimizer=config_lib.OptimizerConfig(learning_rate=0.05, epsilon=0.1),
+    asynchronous=config_lib.AsyncConfig(num_workers=1))
 
 
 class _Fetcher:
@@ -66,17 +76,6 @@ def test_contributions_arrive_whole_and_in_their_order(server):
 
 
 @pytest.mark.slow
-def test_gradient_that_is_not_finite_arrives_so(server):
-  link = gradient_table.TableLink(_address(server), _Fetcher())
-  link.push(_contribution(0)._replace(
-      gradient=np.full(_SIZE, np.nan, np.float32),
-      metrics={'gradient_norm': float('nan')}))
-  arrived = next(gradient_table.contributions(_address(server)))
-  assert np.isnan(arrived.gradient).all()
-  assert np.isnan(arrived.metrics['gradient_norm'])
-
-
-@pytest.mark.slow
 def test_full_queue_makes_workers_wait_for_the_learner(server):
   link = gradient_table.TableLink(_address(server), _Fetcher())
   for number in range(8):
@@ -94,40 +93,15 @@ def test_full_queue_makes_workers_wait_for_the_learner(server):
   assert not ninth.is_alive()
 
 
-def test_lost_learner_is_noticed(server, monkeypatch):
-  link = gradient_table.TableLink(_address(server), _Fetcher())
-  link.push(_contribution(0))
-  server.stop()
-  monkeypatch.setattr(reverb_calls, '_PROBE_TIMEOUT_SECS', 1)
-  with pytest.raises(ConnectionError):
-    link.push(_contribution(1))
-
-
-def test_too_many_metrics_are_refused(server):
-  link = gradient_table.TableLink(_address(server), _Fetcher())
-  with pytest.raises(ValueError, match='have the loss return fewer'):
-    link.push(_contribution(0, 'x' * 2048))
-
-
-class _Records:
-  """A store that refuses what a real one has no room for."""
-  counts = store_lib.Counts(10**9, 10**9, 0)
-
-  def push(self, *arguments):
-    del arguments
-
-  def add_frames(self, num_frames, target_interval_frames, record):
-    del num_frames, target_interval_frames
-    store_lib.encode(record, store_lib.RECORD_BYTES - 8)
-
-
 @pytest.mark.slow
 def test_what_fits_into_the_queue_fits_into_the_learners_records(server):
   """The learner would end with an error whose cause is a worker's."""
   link = gradient_table.TableLink(_address(server), _Fetcher())
-  apply = functools.partial(links.apply, _Records(), None, links.Settings(
-      1 / 3e5, annealed=True, total_frames=3 * 10**9,
-      target_interval_frames=1))
+  store = store_lib.make(_SIZE, 1)
+  store.set_counts(10**9, 10**9)
+  apply = links.make_apply(dataclasses.replace(
+      _CONFIG, experiment=dataclasses.replace(
+          _CONFIG.experiment, total_frames=3 * 10**9)), store)
   taken = gradient_table.contributions(_address(server))
   length = 1
   with pytest.raises(ValueError, match='have the loss return fewer'):
@@ -142,38 +116,22 @@ def test_what_fits_into_the_queue_fits_into_the_learners_records(server):
 
 
 _SEGMENTS = 12
-_CONFIG = config_lib.Config(
-    experiment=config_lib.ExperimentConfig(
-        algorithm='a3c', total_frames=100),
-    environment=config_lib.EnvironmentConfig(level='catch'),
-    agent=config_lib.AgentConfig(torso='mlp', hidden_size=16),
-    impala=config_lib.ImpalaConfig(correction='none'),
-    optimizer=config_lib.OptimizerConfig(learning_rate=0.05, epsilon=0.1),
-    asynchronous=config_lib.AsyncConfig(num_workers=1))
 
 
 class _Learner:
-  """A learner's memory, tables and intake, without its loop.
-
-  Attributes:
-    store: the learner's memory.
-    address: 'host:port' of its server.
-    intake: its intake.
-  """
+  """A learner's memory, tables and intake, without its loop."""
 
   def __init__(self, run_dir, apply=None):
-    self.parts = a3c_learner.make(_CONFIG, str(run_dir))
+    self.parts = a3c_learner.Learner(_CONFIG, str(run_dir))
     self.store = self.parts.store
     self._server = queue_lib.make_server(
         [*weights.make_tables(self.parts.server.agent.published_variables),
          gradient_table.make_table(self.store.parameters.size)], None)
     self.address = f'localhost:{self._server.port}'
-    publisher = a3c_learner.make_publisher(self.store, self.address)
-    publisher.publish(self.store.counts.num_updates)
     store = store_lib.find([self.store.table_name])
     self.intake = gradient_table.Intake(
-        self.address, store,
-        apply or a3c_workers.make_applier(_CONFIG, store), publisher,
+        self.address, store, apply or links.make_apply(_CONFIG, store),
+        a3c_learner.Publisher(self.store, self.address),
         _CONFIG.experiment.total_frames)
 
   def wait_for_updates(self, number):
@@ -219,8 +177,8 @@ def _play(make_link):
 
 
 def test_table_gives_the_numbers_of_shared_memory(tmp_path):
-  parts = a3c_learner.make(_CONFIG, str(tmp_path / 'memory'))
-  _play(a3c_workers.memory_link(_CONFIG, parts.store))
+  parts = a3c_learner.Learner(_CONFIG, str(tmp_path / 'memory'))
+  _play(functools.partial(links.MemoryLink, _CONFIG, parts.store))
   learner = _Learner(tmp_path / 'table')
 
   def make_link(agent, target_agent):
@@ -261,9 +219,11 @@ def test_intake_refuses_what_is_not_finite_and_ends_with_the_run(tmp_path):
   records = learner.store.new_records(0)[0]
   assert [record['lag'] for record in records] == [0, 1, 0]
   after = learner.store.parameters.copy()
-  link.push(learner.contribution())
-  programs.wait_until(
-      lambda: not learner.intake._thread.is_alive(), 'the end of the thread')
+  for _ in range(2):  # The last is left in the queue.
+    link.push(learner.contribution())
+  client = reverb.Client(learner.address)
+  programs.wait_until(lambda: reverb_calls.server_info(client)[
+      'gradients'].current_size < 2, 'the end of the intake')
   learner.intake.check()
   assert learner.store.counts[:2] == (100, 3)
   np.testing.assert_array_equal(learner.store.parameters, after)
@@ -274,9 +234,7 @@ def test_loop_hears_of_an_intake_that_failed(tmp_path):
     raise ValueError(f'slot {contribution.slot}')
 
   learner = _Learner(tmp_path, fail)
-  reader = learner.parts.reader(check=learner.intake.check)
-  control = control_lib.LoopControl()
-  assert reader.poll(control) is None
   learner.link().push(learner.contribution())
   with pytest.raises(RuntimeError, match='applying gradients failed'):
-    programs.wait_until(lambda: reader.poll(control), 'a failure')
+    learner.parts.learn(control_lib.LoopControl(), interfaces.NO_REPORTS,
+                        on_poll=learner.intake.check)

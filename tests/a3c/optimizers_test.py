@@ -5,39 +5,6 @@ import pytest
 
 from impala_tf.a3c import optimizers
 
-# Two workers' gradients of one parameter, which begins at 0, by a rate of 1.
-_GRADIENTS = (2., 1.)
-
-
-def _fall(update, slots, gradients=_GRADIENTS):
-  """Returns how far the parameter has fallen after each gradient."""
-  parameter = np.zeros(1, np.float32)
-  falls = []
-  for slot, gradient in zip(slots, gradients):
-    update(parameter, slot, np.array([gradient], np.float32), 1.)
-    falls.append(-float(parameter[0]))
-  return falls
-
-
-def _slot(value=0.):
-  return np.array([value], np.float32)
-
-
-def _rmsprop(name='shared_rmsprop'):
-  return optimizers.make(name, decay=0.99, epsilon=0.1)
-
-
-def test_workers_share_mean_squares():
-  slot = _slot()
-  assert _fall(_rmsprop(), [slot, slot]) == pytest.approx(
-      [5.345225, 7.930663], abs=1e-6)
-  assert slot[0] == pytest.approx(0.99 * 0.04 + 0.01)
-
-
-def test_workers_have_mean_squares_of_their_own():
-  assert _fall(_rmsprop('rmsprop'), [_slot(), _slot()]) == pytest.approx(
-      [5.345225, 8.360338], abs=1e-6)
-
 
 class _Overwritten(np.ndarray):
   """Memory in which another process leaves -1 as soon as it is written to."""
@@ -55,23 +22,11 @@ class _Overwritten(np.ndarray):
 
 
 def test_mean_squares_are_read_once_and_not_after_others_wrote_there():
-  slot = _slot().view(_Overwritten)
-  assert _fall(_rmsprop(), [slot], [2.]) == pytest.approx(
-      [5.345225], abs=1e-6)
+  parameter = np.zeros(1, np.float32)
+  slot = np.zeros(1, np.float32).view(_Overwritten)
+  optimizers.rmsprop(parameter, slot, np.full(1, 2, np.float32), 1., 0.99, 0.1)
+  assert parameter[0] == pytest.approx(-5.345225, abs=1e-6)
   assert slot[0] == -1
-
-
-def test_mean_squares_of_one_begin_as_those_of_tensorflow():
-  assert _fall(_rmsprop(), [_slot(1.)], [2.]) == pytest.approx(
-      [1.881442], abs=1e-6)
-
-
-def test_momentum_sgd_has_no_mean_squares():
-  update = optimizers.make('momentum_sgd', decay=0.99, epsilon=0.1)
-  assert _fall(update, [_slot(), _slot()])[-1] == pytest.approx(0.03)
-  slot = _slot()  # One worker's, whose first gradient works on.
-  assert _fall(update, [slot, slot])[-1] == pytest.approx(
-      0.02 + 0.99 * 0.02 + 0.01)
 
 
 @pytest.mark.parametrize('name', ['rmsprop', 'momentum_sgd'])

@@ -19,7 +19,7 @@ def test_mean_squares_begin_where_the_config_says(
       impala=config_lib.ImpalaConfig(correction='none'),
       asynchronous=config_lib.AsyncConfig(
           num_workers=2, optimizer=optimizer, initial_mean_square=start))
-  slots = a3c_learner.make(config, str(tmp_path)).store.slots
+  slots = a3c_learner.Learner(config, str(tmp_path)).store.slots
   assert len(slots) == len(expected)
   for slot, value in zip(slots, expected):
     assert (slot == value).all()

@@ -189,12 +189,14 @@ def test_reader_does_not_wait_for_a_stopped_holder_of_the_lock():
   store = store_lib.make(1, 1)
   store.add_frames(1, 10, {})
   with _process(store, """
-import fcntl
-fcntl.flock(store._file.fileno(), fcntl.LOCK_EX)
-print('locked', flush=True)
-sys.stdin.read()
 import time
-time.sleep(600)
+
+def wait():
+  print('locked', flush=True)
+  time.sleep(600)
+
+store.sync_target = wait
+store.add_frames(10, 10, {})
 """) as process:
     assert process.stdout.readline() == 'locked\n'
     start = time.monotonic()
@@ -202,4 +204,4 @@ time.sleep(600)
     assert time.monotonic() - start < 10
     assert store.problem.startswith(f'process {process.pid} has the lock')
   assert not store.problem
-  assert len(store.new_records(0)[0]) == 1
+  assert len(store.new_records(0)[0]) == 2

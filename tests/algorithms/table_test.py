@@ -58,6 +58,8 @@ def test_row_is_an_algorithm_and_the_architecture_that_it_learns_in(name):
      {'learner': config_lib.LearnerConfig(precision='mixed_bfloat16')}),
     ('EnvironmentConfig.episode_metrics',
      {'environment': config_lib.EnvironmentConfig(episode_metrics='won')}),
+    ('EnvironmentConfig.level',
+     {'environment': config_lib.EnvironmentConfig(level='tmaze/1,tmaze/2')}),
     ('PopulationConfig.members',
      {'population': config_lib.PopulationConfig(members='a,b')})])
 def test_workers_that_share_parameters_refuse_what_is_for_a_learner(
@@ -72,6 +74,9 @@ def test_workers_that_share_parameters_refuse_what_is_for_a_learner(
     (_config('a3c_continuous'), "set it to 'none'"),
     (_config('n_step_q', asynchronous=config_lib.AsyncConfig(
         share_memory=False)), 'a target network in memor'),
+    (_config('a3c', correction='none', in_process=True,
+             asynchronous=config_lib.AsyncConfig(share_memory=False)),
+     'nobody sends gradients'),
     (_config('impala_popart'), 'needs ImpalaConfig.popart_step_size'),
     (_config('impala', 0.01), "set that to 'impala_popart'")])
 def test_row_refuses_what_it_cannot_do(config, words):

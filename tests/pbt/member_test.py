@@ -44,12 +44,10 @@ def test_better_member_whose_files_are_damaged_is_not_copied_and_named(
     (other / 'population' / f'published-3.{ending}').write_bytes(b'half')
   published = populations.Published(3, 100, 0.9, 'published-3', {})
   populations.publish(str(other), published)
-  member = object.__new__(member_lib.Member)  # Without its learner.
-  member._run_dir = str(tmp_path / 'own')
-  member._options = config_lib.PopulationConfig(members='own,other')
-  assert member._compare('other', 0.1, 'copied-1') == (published, None)
-  assert any('Member other is better, but cannot be copied' in message
-             for message in caplog.messages)
+  assert member_lib.compare(
+      str(tmp_path / 'own'), 'other', 0.1, 0.05, 'copied-1') == (
+          published, None)
+  assert 'Member other is better, but cannot be copied' in caplog.text
 
 
 @pytest.mark.parametrize('run_dir, words', [
@@ -57,5 +55,5 @@ def test_better_member_whose_files_are_damaged_is_not_copied_and_named(
     ('gs://bucket/a', 'a path of a file system')])
 def test_place_of_no_member_is_refused(run_dir, words):
   with pytest.raises(config_lib.ConfigError, match=words):
-    member_lib._check_place(
+    member_lib.check_place(
         run_dir, config_lib.PopulationConfig(members='a,b'))

@@ -1,4 +1,4 @@
-"""Files of a member: what is read is whole, and what is not wanted goes."""
+"""Files of a member: half of one is never read, and unwanted ones go."""
 
 import pytest
 

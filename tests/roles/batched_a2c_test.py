@@ -1,16 +1,15 @@
-"""Batched A2C: what is learned from was played by the same parameters."""
+"""Batched A2C: each batch was played by the parameters that learn from it."""
 
 import contextlib
 import dataclasses
 import functools
-import types
 
 import numpy as np
 import psutil
 import pytest
-import tensorflow as tf
 
 from impala_tf import config as config_lib
+from impala_tf.envs import catch
 from impala_tf.envs import env_processes
 from impala_tf.roles import batched_a2c
 from impala_tf.roles import learner_with_actors
@@ -39,16 +38,14 @@ class _Fetcher:
     return version
 
 
-def test_parameters_are_waited_for_until_they_are_new():
-  fetcher = batched_a2c.NewerFetcher(_Fetcher([3, 3, 3, 4, 4, 6], 'aaaaaa'))
-  assert [fetcher.fetch() for _ in range(3)] == [3, 4, 6]
-
-
-def test_parameters_of_a_learner_that_came_back_are_new():
-  """It has lost what was played by them, be they the newest or older."""
-  fetcher = batched_a2c.NewerFetcher(
-      _Fetcher([4, 5, 5, 5, 3, 3, 4], 'aaabbcc'))
-  assert [fetcher.fetch() for _ in range(6)] == [4, 5, 5, 3, 3, 4]
+@pytest.mark.parametrize('versions, learners, expected', [
+    ([3, 3, 3, 4, 4, 6], 'aaaaaa', [3, 4, 6]),
+    # A learner that came back has lost what was played by its parameters.
+    ([4, 5, 5, 5, 3, 3, 4], 'aaabbcc', [4, 5, 5, 3, 3, 4])])
+def test_parameters_are_waited_for_until_they_are_new(
+    versions, learners, expected):
+  fetcher = batched_a2c.NewerFetcher(_Fetcher(versions, learners))
+  assert [fetcher.fetch() for _ in expected] == expected
 
 
 def test_all_environments_wait_for_the_slowest(start_workers, tmp_path):
@@ -133,29 +130,18 @@ def test_stop_is_heard_within_an_unroll(tmp_path):
       _config('step'), tmp_path, hosts.StoppedBy(should_stop))] == [1]
 
 
-class _DyingActor:
-  """An actor whose environments die; see `actor.Actor`."""
+def test_environments_that_die_too_often_end_the_run(tmp_path, monkeypatch):
+  steps = []
 
-  def __init__(self, closed):
-    self._closed = closed
-
-  def run_unroll(self):
+  def die(self, actions):
+    del self, actions
+    steps.append(None)
     raise env_processes.WorkerError('environment 2 was killed')
 
-  def close(self):
-    self._closed.append(self)
-
-
-def test_environments_that_die_too_often_end_the_run(monkeypatch):
-  config = _config('step', num_actors=1, num_envs=8, max_restarts=2)
-  learner = types.SimpleNamespace(num_updates=tf.Variable(0))
-  player = batched_a2c.SyncStepPlayer(
-      config, learner, None, control_lib.LoopControl())
-  closed = []
-  monkeypatch.setattr(player, '_start', lambda: _DyingActor(closed))
+  monkeypatch.setattr(catch.CatchEnvironment, 'step', die)
   with pytest.raises(env_processes.WorkerError, match='environment 2'):
-    next(player.batches(lambda batch: batch))
-  assert len(closed) == len(set(closed)) == 3
+    _rows(_config('step', max_restarts=2), tmp_path)
+  assert len(steps) == 3
 
 
 def test_actor_of_a_learner_that_plays_is_refused():

@@ -1,4 +1,4 @@
-"""The evaluator against a real server: what it plays, when, and its rows."""
+"""The evaluator against a real server: its games, their times and its rows."""
 
 import dataclasses
 import math
@@ -72,23 +72,27 @@ def _evaluator(config, learner, directory):
 
 
 def test_row_by_hand():
-  result = evaluation.Evaluation([1., 2., 6.], [10, 20, 60])
-  row = evaluator.make_row(7, 700, {'catch': result})
+  row = evaluator.make_row(7, 700, {'a/b': evaluation.Evaluation(
+      [1., 2., 6.], [10, 20, 60], {'won': [1., 0.]}, num_cut=1)})
   # Squared deviations 4, 1, 9: variance 7 with one degree of freedom lost.
   assert row == {
       'frames': 700, 'updates': 7, 'episodes': 3, 'episode_return': 3.,
-      'standard_error': pytest.approx(math.sqrt(7 / 3)), 'episode_frames': 30.}
+      'standard_error': pytest.approx(math.sqrt(7 / 3)), 'episode_frames': 30.,
+      'episode/won': 0.5, 'episodes_cut': 1}
 
 
-def test_levels_are_told_apart():
-  row = evaluator.make_row(1, 1, {
-      'a/b': evaluation.Evaluation([1., 3.], [1, 1]),
-      'c': evaluation.Evaluation([8.], [4])})
+def test_each_level_has_its_columns():
+  row = evaluator.make_row(7, 700, {
+      'a/b': evaluation.Evaluation([1., 3.], [1, 1], {'won': [1., 0.]}, 1),
+      'c': evaluation.Evaluation([8.], [4], {'won': [1., 1.]}, 2)})
   assert row['episodes'] == 3 and row['episode_return'] == 4.
   assert row['level/a/b/episode_return'] == 2.
   assert row['level/a/b/standard_error'] == pytest.approx(1.)
   assert row['level/c/episode_return'] == 8.
   assert 'level/c/standard_error' not in row  # Of one game.
+  assert row['episode/won'] == 0.75 and row['episodes_cut'] == 3
+  assert row['level/a/b/episode/won'] == 0.5
+  assert 'level/c/episodes_cut' not in row
 
 
 def test_only_what_is_newer_is_played_and_each_has_a_row(serve, tmp_path):
@@ -208,13 +212,3 @@ def test_videos_of_learning_that_was_lost_are_dropped(serve, tmp_path):
   follower.run_once()
   assert sorted(path.name for path in (tmp_path / 'videos').iterdir()) == [
       f'{100 + version * 20:012d}_catch.mp4' for version in (2, 5, 6)]
-
-
-def test_row_has_the_numbers_of_episodes_and_those_that_were_cut():
-  row = evaluator.make_row(7, 700, {
-      'a/b': evaluation.Evaluation([1.], [1], {'won': [1., 0.]}, num_cut=1),
-      'c': evaluation.Evaluation([3.], [1], {'won': [1., 1.]}, num_cut=2)})
-  assert row['episode/won'] == 0.75 and row['episodes_cut'] == 3
-  assert row['level/a/b/episode/won'] == 0.5
-  assert row['level/c/episode/won'] == 1.
-  assert 'level/c/episodes_cut' not in row

@@ -1,67 +1,49 @@
 """A population in one process: the paper's rule, and the same every time."""
 
 import dataclasses
+import shutil
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from impala_tf import config as config_lib
-from impala_tf.config import fingerprint as fingerprint_lib
-from impala_tf.core import queue as queue_lib
-from impala_tf.core import transport
+from impala_tf.agents import saved
+from impala_tf.core import weights
 from impala_tf.pbt import populations
 from impala_tf.pbt import rules
-from impala_tf.replay import pacing
-from impala_tf.replay import shared_replay
 from impala_tf.roles import population_in_process
-from impala_tf.roles import replay_server
-from impala_tf.runs import metrics
 from impala_tf.runtime import control as control_lib
 from tests.fixtures import hosts
+from tests.fixtures.faults import disturbed_member
 
 pytestmark = pytest.mark.usefixtures('servers_stay')
 
 _NAMES = ('learning_rate', 'epsilon', 'entropy_cost')
-# Learning rates, and scores of random play and of a human: by these the slow
-# member has the lower fitness whatever it does.
-_MEMBERS = {'quick': (0.02, -1., 1.), 'slow': (1e-6, 1., 2.)}
 _UPDATES = 10
 _BURN_IN_UPDATES = 2
 _FRAMES_PER_UPDATE = 16 * 10
-# Columns that depend on the clock, or on how far ahead the reader's thread is.
-_TIMES = ('secs', 'frames_per_sec', 'learner_wait_share', 'queue_occupancy')
 
 
-def _configs(directory, total_updates=_UPDATES, **population):
+def _configs(directory, total_updates=_UPDATES):
   """Makes two members of Catch."""
   configs = {}
-  for name, (learning_rate, random_score, human_score) in _MEMBERS.items():
+  for name in disturbed_member.MEMBERS:
     (directory / name).mkdir(parents=True, exist_ok=True)
-    configs[str(directory / name)] = config_lib.Config(
-        experiment=config_lib.ExperimentConfig(
-            in_process=True, total_frames=total_updates * _FRAMES_PER_UPDATE),
-        environment=config_lib.EnvironmentConfig(level='catch'),
-        agent=config_lib.AgentConfig(torso='mlp', hidden_size=8),
-        actor=config_lib.ActorConfig(num_envs=16),
-        learner=config_lib.LearnerConfig(batch_size=16, unroll_length=10),
-        optimizer=config_lib.OptimizerConfig(
-            learning_rate=learning_rate, annealed=False,
-            max_gradient_norm=40.),
-        population=config_lib.PopulationConfig(**{
-            'members': ','.join(_MEMBERS), 'decision_episodes': 50,
-            'burn_in_frames': _BURN_IN_UPDATES * _FRAMES_PER_UPDATE,
-            'random_score': random_score, 'human_score': human_score,
-            **population}))
+    config = disturbed_member.config_of(str(directory / name))
+    configs[str(directory / name)] = dataclasses.replace(
+        config, experiment=dataclasses.replace(
+            config.experiment, total_frames=total_updates * _FRAMES_PER_UPDATE),
+        optimizer=dataclasses.replace(
+            config.optimizer, max_gradient_norm=40.))
   return configs
 
 
 def _numbers(directory):
   """Returns all rows and decisions, but for what depends on the clock."""
-  return {name: (
-      [{k: v for k, v in row.items() if k not in _TIMES}
-       for row in metrics.read_rows(str(directory / name))],
-      populations.read_events(str(directory / name))) for name in _MEMBERS}
+  events = _events(directory)
+  return {name: (hosts.rows(directory / name), events[name])
+          for name in disturbed_member.MEMBERS}
 
 
 @pytest.fixture(name='trained', scope='module')
@@ -75,7 +57,7 @@ def _trained(tmp_path_factory, servers_stay):
 
 def _events(directory):
   return {name: populations.read_events(str(directory / name))
-          for name in _MEMBERS}
+          for name in disturbed_member.MEMBERS}
 
 
 def test_every_member_trains_to_its_end(trained):
@@ -86,14 +68,14 @@ def test_every_member_trains_to_its_end(trained):
 
 
 def test_decisions_are_the_papers_rule(trained):
-  """Each is computed anew from what the log says was known."""
+  """Each is computed anew from the log."""
   events = _events(trained)
   published = {(name, event.evolution): event for name in events
                for event in events[name]}
-  for index, name in enumerate(_MEMBERS):
+  for index, name in enumerate(disturbed_member.MEMBERS):
     for event in events[name]:
       rng = rules.generator(1, index, event.evolution)
-      partner, = [other for other in _MEMBERS if other != name]
+      partner, = [other for other in disturbed_member.MEMBERS if other != name]
       assert rng.random() < 1 and event.partner == partner
       basis = event.before
       if event.partner_score is not None:
@@ -109,16 +91,13 @@ def test_decisions_are_the_papers_rule(trained):
         factor = (1.2 if is_raised else 1 / 1.2) if is_mutated else 1.
         assert event.after[key] == float(np.float32(basis[key] * factor))
       assert event.after['max_gradient_norm'] == basis['max_gradient_norm']
-
-
-def test_mutations_come_with_and_without_a_copy(trained):
-  events = [e for found in _events(trained).values() for e in found]
-  assert any(e.is_copy for e in events)
-  assert any(not e.is_copy and e.before != e.after for e in events)
+  found = [event for each in events.values() for event in each]
+  assert any(e.is_copy for e in found)
+  assert any(not e.is_copy and e.before != e.after for e in found)
 
 
 def test_score_is_that_of_the_episodes_since_the_last_decision(trained):
-  rows, events = _numbers(trained)['quick']
+  rows, events = _numbers(trained)['good']
   burn_in, first = rows[_BURN_IN_UPDATES - 1], rows[events[0].updates - 1]
   assert 50 <= first['episodes'] - burn_in['episodes'] < 100
   assert first['episodes'] <= 100
@@ -134,30 +113,34 @@ def _mean_return(begin, end):
 
 
 @pytest.mark.slow
-def test_members_that_share_a_replay_score_by_their_own_games(
-    tmp_path, monkeypatch):
-  """Such members are started by hand, at once; here one after the other."""
-  monkeypatch.setattr(pacing, '_MAX_LEAD', pacing.DONE)  # None is waited for.
-  configs = {run_dir: dataclasses.replace(
+def test_replayed_games_do_not_count(tmp_path):
+  config = _configs(tmp_path)[str(tmp_path / 'copies')]
+  hosts.run_in_process(dataclasses.replace(
       config, learner=dataclasses.replace(config.learner, batch_size=32),
-      replay=config_lib.ReplayConfig(replay_fraction=0.5))
-             for run_dir, config in _configs(tmp_path).items()}
-  config, *_ = configs.values()
-  server = queue_lib.make_server([
-      transport.make_replay(config, replay_server._unroll_spec(config)),
-      *shared_replay.make_tables(
-          fingerprint_lib.of_unrolls(config), len(configs))], None)
-  for agent, (run_dir, config) in enumerate(configs.items()):
-    hosts.run_in_process(
-        config, run_dir, replay_address=f'localhost:{server.port}',
-        agent=agent)
-  server.stop()
-  rows, (event, *_) = _numbers(tmp_path)['slow']
-  assert any(0 < row['replayed/foreign_share'] < 1 for row in rows)
-  assert event.partner == 'quick' and event.is_copy
+      replay=config_lib.ReplayConfig(replay_fraction=0.5)), tmp_path / 'copies')
+  rows, (event, *_) = _numbers(tmp_path)['copies']
   burn_in, decision = rows[_BURN_IN_UPDATES - 1], rows[event.updates - 1]
-  assert decision['episodes'] <= 100
+  assert 50 <= decision['episodes'] - burn_in['episodes'] < 100
   assert event.score == pytest.approx(_mean_return(burn_in, decision) - 1)
+
+
+def test_actors_get_the_copy_and_not_the_parameters_that_it_replaced(
+    trained, tmp_path, monkeypatch):
+  published = hosts.published(monkeypatch)
+  config = _configs(tmp_path)[str(tmp_path / 'copies')]
+  # With a lag of 0, each update is published by itself and at once.
+  config = dataclasses.replace(config, actor=dataclasses.replace(
+      config.actor, controlled_lag_updates=0))
+  shutil.copytree(trained / 'good', tmp_path / 'good', dirs_exist_ok=True)
+  hosts.run_in_process(config, tmp_path / 'copies', hosts.StoppedBy(
+      lambda: bool(_events(tmp_path)['copies'])))
+  event, = _events(tmp_path)['copies']
+  assert event.is_copy
+  parameters, = (parameters for stamp, parameters in published
+                 if stamp.version == event.updates)
+  agent = saved.load_agent(str(tmp_path / 'copies')).agent
+  np.testing.assert_array_equal(
+      parameters, weights.make_snapshot(agent.published_variables)())
 
 
 def test_changed_values_are_those_that_the_learner_uses(trained):
@@ -174,7 +157,7 @@ def test_changed_values_are_those_that_the_learner_uses(trained):
 def test_same_seed_gives_the_same_numbers(trained, tmp_path):
   # Stopped in between two turns, and resumed.
   host = hosts.StoppedBy(lambda: bool(populations.read_events(
-      str(tmp_path / 'slow'))))
+      str(tmp_path / 'copies'))))
   population_in_process.run(_configs(tmp_path), host.control)
   population_in_process.run(_configs(tmp_path), control_lib.LoopControl())
   assert _numbers(tmp_path) == _numbers(trained)
@@ -188,11 +171,11 @@ def _tensors(path):
 
 
 def test_copy_has_the_others_parameters_and_its_own_counts(trained):
-  event = _events(trained)['slow'][0]
+  event = _events(trained)['copies'][0]
   assert event.is_copy and event.partner_evolution == 1
-  published = _tensors(trained / 'quick' / 'population' / 'published-1')
+  published = _tensors(trained / 'good' / 'population' / 'published-1')
   # Its turn ended with this checkpoint, before anything else was learned.
-  own = _tensors(trained / 'slow' / 'checkpoints' / f'ckpt-{event.updates}')
+  own = _tensors(trained / 'copies' / 'checkpoints' / f'ckpt-{event.updates}')
   copied = 0
   for name, value in published.items():
     own_name = name.replace('optimizer', 'learner/optimizer')
@@ -209,23 +192,10 @@ def test_copy_has_the_others_parameters_and_its_own_counts(trained):
 
 def test_member_is_an_ordinary_run_until_the_burn_in_ends(trained, tmp_path):
   # A sweep of the same draws can then be compared in pairs.
-  config = _configs(tmp_path, total_updates=4)[str(tmp_path / 'quick')]
+  config = _configs(tmp_path, total_updates=4)[str(tmp_path / 'good')]
   hosts.run_in_process(dataclasses.replace(
-      config, population=config_lib.PopulationConfig()), tmp_path / 'quick')
-  alone, _ = _numbers(tmp_path)['quick']
-  member, _ = _numbers(trained)['quick']
+      config, population=config_lib.PopulationConfig()), tmp_path / 'good')
+  alone, _ = _numbers(tmp_path)['good']
+  member, _ = _numbers(trained)['good']
   assert alone == member[:4]
-  assert not (tmp_path / 'quick' / 'population').exists()
-
-
-@pytest.mark.slow
-def test_population_ends_once_its_members_have_reached_their_return(tmp_path):
-  configs = {
-      run_dir: dataclasses.replace(config, experiment=dataclasses.replace(
-          config.experiment, stop_at_return=-1.))
-      for run_dir, config in _configs(
-          tmp_path, total_updates=10_000, decision_episodes=10**6).items()}
-  population_in_process.run(configs, control_lib.LoopControl())
-  for run_dir in configs:
-    row = metrics.read_rows(run_dir)[-1]
-    assert row['episodes'] >= 100 and row['updates'] < 1000
+  assert not (tmp_path / 'good' / 'population').exists()

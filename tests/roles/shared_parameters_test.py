@@ -1,25 +1,20 @@
 """Runs of workers that share parameters: in one process, and in several."""
 
+import contextlib
 import dataclasses
-import fcntl
 import math
 import os
 
-import dm_env
 import numpy as np
 import pytest
 import reverb
-import tensorflow as tf
 
 from impala_tf import config as config_lib
-from impala_tf.a3c import segments
 from impala_tf.a3c import store as store_lib
 from impala_tf.a3c import worker as worker_lib
 from impala_tf.agents import saved
 from impala_tf.comms import config_table
 from impala_tf.core import experiment
-from impala_tf.core import learner as learner_lib
-from impala_tf.core import loop
 from impala_tf.core import queue as queue_lib
 from impala_tf.envs import catch
 from impala_tf.roles import a3c_learner
@@ -35,9 +30,6 @@ from impala_tf.runtime import interfaces
 from tests.fixtures import hosts
 from tests.fixtures import programs
 from tests.fixtures import spoilt_catch
-
-# Columns that depend on the clock.
-_TIMES = ('secs', 'frames_per_sec', 'learner_wait_share')
 
 
 def _config(algorithm='a3c', total_frames=60, level='catch', **sections):
@@ -56,15 +48,11 @@ def _config(algorithm='a3c', total_frames=60, level='catch', **sections):
 
 
 def _rows(config, run_dir, host=None):
-  """Trains; returns the rows without what depends on the clock."""
-  hosts.run_in_process(config, run_dir, host)
-  return [{k: v for k, v in row.items() if k not in _TIMES}
-          for row in metrics.read_rows(str(run_dir))]
-
-
-@pytest.fixture(name='each_update')
-def _a_row_for_each_update(monkeypatch):
-  monkeypatch.setattr(shared_parameters, '_UPDATES_A_ROW', 1)
+  """Trains; returns a row an update, without what depends on the clock."""
+  host = host or hosts.StoppedBy()
+  shared_parameters.run_in_process(
+      config, str(run_dir), host.control, host.reports, updates_a_row=1)
+  return hosts.rows(run_dir)
 
 
 _LSTM = config_lib.AgentConfig(
@@ -73,8 +61,8 @@ _LSTM = config_lib.AgentConfig(
 
 @pytest.mark.parametrize('agent', [_config().agent, _LSTM],
                          ids=['feed-forward', 'lstm'])
-def test_policy_that_acts_is_the_one_that_learns(agent, tmp_path, each_update):
-  """A ratio is off 1 where parameters move, or x_0 is acted before a pull."""
+def test_policy_that_acts_is_the_one_that_learns(agent, tmp_path):
+  """A ratio is off 1 if parameters move, or x_0 is acted before a pull."""
   rows = _rows(_config(
       agent=agent, total_frames=120, optimizer=config_lib.OptimizerConfig(
           learning_rate=0.05, epsilon=0.01)), tmp_path)
@@ -86,99 +74,33 @@ def test_policy_that_acts_is_the_one_that_learns(agent, tmp_path, each_update):
 
 @pytest.mark.slow
 def test_whole_episode_is_learned_from_by_the_policy_that_played_it(
-    tmp_path, each_update, monkeypatch):
-  compute_gradients = learner_lib.compute_gradients
-
-  def with_gap(agent, loss, unroll):
-    """Adds the largest difference of logits before the episode's end."""
-    gradients = compute_gradients(agent, loss, unroll)
-    ends = unroll.env_outputs.step_type[1:, 0] == int(dm_env.StepType.FIRST)
-    num_steps = tf.argmax(tf.cast(ends, tf.int32)) + 1
-    played = unroll.agent_outputs
-    learned = agent.unroll(
-        unroll.env_outputs, played.action, unroll.core_state)
-    gaps = abs(learned.policy_logits - played.policy_logits)[:num_steps]
-    return gradients._replace(
-        metrics={**gradients.metrics, 'loss/gap': tf.reduce_max(gaps)})
-
-  monkeypatch.setattr(learner_lib, 'compute_gradients', with_gap)
+    tmp_path):
   rows = _rows(gin_config.load('configs/a3c/pendulum.gin', (
       'ExperimentConfig.in_process = True', 'AsyncConfig.num_workers = 2',
       'ExperimentConfig.total_frames = 60')), tmp_path)
   assert len(rows) > 2
   for number, row in enumerate(rows, start=1):
     assert row['updates'] == row['episodes'] == number
-    assert row['loss/gap'] < 1e-5
     assert row['rho/mean'] == pytest.approx(1, abs=1e-5)
     assert row['entropy'] > 0
 
 
-@pytest.fixture(name='rows', scope='module')
-def _first_rows(tmp_path_factory):
-  with pytest.MonkeyPatch.context() as patch:
-    patch.setattr(shared_parameters, '_UPDATES_A_ROW', 1)
-    return _rows(_config(), tmp_path_factory.mktemp('run'))
-
-
-def test_same_seed_gives_the_same_numbers(rows, tmp_path, each_update):
-  assert _rows(_config(), tmp_path) == rows
+@pytest.mark.parametrize('algorithm', ['a3c', 'one_step_sarsa'])
+def test_same_seed_gives_the_same_numbers(tmp_path, algorithm):
+  # Short enough that the final epsilons, which workers draw, decide.
+  config = _config(algorithm, asynchronous=config_lib.AsyncConfig(
+      num_workers=3, target_interval_frames=20, epsilon_anneal_frames=20))
+  rows, again = (_rows(config, tmp_path / name) for name in 'ab')
+  assert rows == again
+  assert rows[-1]['target_syncs'] == rows[-1]['frames'] // 20
+  # Episodes of 9 steps are segments of 5 and 4, for each of three workers.
+  assert [row['frames'] for row in rows[:6]] == [5, 10, 15, 19, 23, 27]
+  assert [row['episodes'] for row in rows[:6]] == [0, 0, 0, 1, 2, 3]
   assert rows[-1]['frames'] >= 60
   assert [row['updates'] for row in rows] == list(range(1, len(rows) + 1))
   for row in rows:
     assert all(math.isfinite(value) for value in row.values())
     assert row['policy_lag_max'] == 0
-
-
-def test_same_seed_gives_value_methods_the_same_numbers(tmp_path, each_update):
-  # Short enough that the final epsilons, which workers draw, decide.
-  config = _config('one_step_sarsa', total_frames=120)
-  config = dataclasses.replace(config, asynchronous=dataclasses.replace(
-      config.asynchronous, epsilon_anneal_frames=20))
-  first, second = (_rows(config, tmp_path / name) for name in 'ab')
-  assert first == second
-  assert first[-1]['target_syncs'] == first[-1]['frames'] // 20
-
-
-def test_sarsa_goes_on_with_the_action_of_which_the_target_was(
-    tmp_path, monkeypatch):
-  actions, unroll = [], segments.SegmentBuffer.unroll
-
-  def note(self):
-    noted = unroll(self)
-    actions.append(
-        noted.agent_outputs.action.numpy()[:self.num_steps + 1, 0].tolist())
-    return noted
-
-  monkeypatch.setattr(segments.SegmentBuffer, 'unroll', note)
-  _rows(_config('one_step_sarsa', asynchronous=config_lib.AsyncConfig(
-      num_workers=1)), tmp_path)
-  assert [len(segment) for segment in actions[:4]] == [6, 5, 6, 5]
-  # Epsilon is nearly 1.
-  assert len({segment[-1] for segment in actions}) == 3
-  assert [segment[-1] for segment in actions[:-1]] == [
-      segment[0] for segment in actions[1:]]
-
-
-@pytest.mark.parametrize(
-    'algorithm', ['one_step_q', 'one_step_sarsa', 'n_step_q'])
-def test_workers_of_value_methods_explore_as_the_config_says(
-    algorithm, tmp_path):
-  config = _config(algorithm)
-  store = a3c_learner.make(config, str(tmp_path)).store
-  make_link, agents = a3c_workers.memory_link(config, store), []
-
-  def note(agent, target_agent):
-    agents.append(agent)
-    return make_link(agent, target_agent)
-
-  workers = a3c_workers.make_workers(
-      config, note, task=0, num_processes=1, seed=0)
-  store.set_counts(500, 0)  # Half of the frames within which epsilon falls.
-  workers.run_segment()
-  workers.close()
-  agent, = agents
-  assert min(abs(float(agent.epsilon) - (1 + final) / 2)
-             for final in (0.1, 0.01, 0.5)) < 1e-6
 
 
 def test_workers_and_processes_play_different_games(monkeypatch):
@@ -199,39 +121,21 @@ def test_workers_and_processes_play_different_games(monkeypatch):
   assert numbers == [0, 2, 4, 1, 3, 1, 3]
 
 
-def test_learning_rate_falls_to_zero_and_no_further(rows):
-  for row in rows:
-    assert row['learning_rate'] == pytest.approx(
-        0.01 * max(0, 1 - row['frames'] / 60))
-  assert rows[-1]['learning_rate'] == 0
-
-
-def test_workers_take_turns_and_segments_end_with_episodes(rows):
-  # Episodes of 9 steps are segments of 5 and 4, for each of three workers.
-  assert [row['frames'] for row in rows[:6]] == [5, 10, 15, 19, 23, 27]
-  assert [row['episodes'] for row in rows[:6]] == [0, 0, 0, 1, 2, 3]
-
-
-def test_targets_are_replaced_each_interval(rows):
-  assert [row['target_syncs'] for row in rows] == [
-      row['frames'] // 20 for row in rows]
-
-
 @pytest.mark.parametrize('optimizer', ['shared_rmsprop', 'momentum_sgd'])
 def test_stopped_run_goes_on_with_all_that_workers_share(
-    optimizer, tmp_path, each_update):
+    optimizer, tmp_path):
   config = _config(algorithm='n_step_q')
   config = dataclasses.replace(
       config, asynchronous=dataclasses.replace(
           config.asynchronous, optimizer=optimizer))
   host = hosts.StoppedAfter(6)
   _rows(config, tmp_path, host)
-  parts = a3c_learner.make(config, str(tmp_path))
+  parts = a3c_learner.Learner(config, str(tmp_path))
   assert parts.store.counts[:2] == (27, 6)
   target = parts.store.target_parameters
   # It is that of 23 frames.
   assert (parts.store.parameters != target).any()
-  fresh = a3c_learner.make(config, str(tmp_path / 'fresh')).store
+  fresh = a3c_learner.Learner(config, str(tmp_path / 'fresh')).store
   assert (fresh.parameters == fresh.target_parameters).all()
   assert (fresh.parameters != target).any()
   moved = [bool(slot.any()) for slot in parts.store.slots]
@@ -246,13 +150,13 @@ def test_stopped_run_goes_on_with_all_that_workers_share(
 
 
 def test_run_begins_with_another_ones_parameters_and_with_those_as_targets(
-    tmp_path, each_update):
+    tmp_path):
   config = _config(algorithm='n_step_q')
   source, new = str(tmp_path / 'source'), str(tmp_path / 'new')
   _rows(config, source)
   warm_start.write_first_checkpoint(config, new, source, 'newest')
   learned = worker_lib.flatten(saved.load_agent(source).agent)
-  store = a3c_learner.make(config, new).store
+  store = a3c_learner.Learner(config, new).store
   np.testing.assert_array_equal(store.parameters, learned)
   np.testing.assert_array_equal(store.target_parameters, learned)
   assert store.counts == (0, 0, 0) and not store.slots[0].any()
@@ -261,72 +165,29 @@ def test_run_begins_with_another_ones_parameters_and_with_those_as_targets(
         _config(), str(tmp_path / 'other'), source, 'newest')
 
 
-def test_gradient_that_is_not_finite_is_not_shared(
-    tmp_path, each_update, monkeypatch):
-  """The rewards of the first of three workers are NaN."""
-  monkeypatch.setattr(worker_lib.Worker, 'step', _with_nan_of_one(
-      worker_lib.Worker.step))
-  config = dataclasses.replace(_config(), impala=config_lib.ImpalaConfig(
-      correction='none', reward_clipping='none'))
-  rows = _rows(config, tmp_path)
-  assert rows[-1]['updates_skipped'] == math.ceil(len(rows) / 3)
-  parts = a3c_learner.make(config, str(tmp_path))
-  assert np.isfinite(parts.store.parameters).all()
-  assert np.isfinite(parts.store.slots[0]).all()
-  assert rows[-1]['frames'] >= 60
-
-
-def _with_nan_of_one(step, is_bad=lambda worker, workers: worker is workers[0]):
-  workers = []
-
-  def spoiled(self):
-    step(self)
-    if self not in workers:
-      workers.append(self)
-    if is_bad(self, workers):
-      self.env_output.reward[:] = np.nan
-
-  return spoiled
-
-
-def test_one_nan_spoils_one_return(tmp_path, each_update, monkeypatch):
+def test_one_nan_spoils_one_return_and_no_parameter(tmp_path, monkeypatch):
   spoilt_catch.spoil_one_reward(monkeypatch)
   rows = _rows(_config(total_frames=90), tmp_path)
   assert rows[-1]['updates_skipped'] == 1
   # The first worker's first episode is the fourth segment, and counts.
   assert 'episode_return' not in rows[3] and rows[3]['episodes'] == 1
   assert all(abs(row['episode_return']) <= 1 for row in rows[4:])
+  store = a3c_learner.Learner(_config(), str(tmp_path)).store
+  assert np.isfinite(store.parameters).all()
+  assert np.isfinite(store.slots[0]).all()
 
 
 def test_run_without_a_finite_gradient_ends(tmp_path, monkeypatch):
-  monkeypatch.setattr(worker_lib.Worker, 'step', _with_nan_of_one(
-      worker_lib.Worker.step, lambda worker, workers: True))
-  config = dataclasses.replace(_config(), impala=config_lib.ImpalaConfig(
-      correction='none', reward_clipping='none'),
-                               optimizer=config_lib.OptimizerConfig(
-                                   max_skipped_updates=4))
+  spoilt_catch.spoil_rewards(monkeypatch)
+  config = _config(optimizer=config_lib.OptimizerConfig(max_skipped_updates=4))
   with pytest.raises(config_lib.UserError, match=(
       r'in a row were skipped.*\(.* of worker [012] of actor 0')):
     _rows(config, tmp_path)
-  assert saved.load_agent(str(tmp_path)).num_frames >= 60
-
-
-@pytest.mark.parametrize('options, words', [
-    ({'environment': config_lib.EnvironmentConfig(level='tmaze/1,tmaze/2')},
-     'EnvironmentConfig.level'),
-    ({'optimizer': config_lib.OptimizerConfig(momentum=0.5)}, 'momentum'),
-    ({'optimizer': config_lib.OptimizerConfig(bias_correction=True)},
-     'bias_correction'),
-    ({'asynchronous': config_lib.AsyncConfig(share_memory=False)},
-     'nobody sends gradients'),
-    ({'impala': config_lib.ImpalaConfig()}, "set it to 'none'")])
-def test_config_that_workers_cannot_have_is_refused(options, words, tmp_path):
-  with pytest.raises(config_lib.ConfigError, match=words):
-    _rows(_config(**options), tmp_path)
+  assert saved.load_agent(str(tmp_path)).num_frames == 19  # It is saved.
 
 
 def test_last_row_has_the_frames_that_workers_added_meanwhile(tmp_path):
-  parts = a3c_learner.make(_config(total_frames=20), str(tmp_path))
+  parts = a3c_learner.Learner(_config(total_frames=20), str(tmp_path))
 
   def play():
     parts.store.add_frames(10, 100, {
@@ -338,25 +199,26 @@ def test_last_row_has_the_frames_that_workers_added_meanwhile(tmp_path):
       play()  # And nobody plays on: these were the last.
 
   play()
-  parts.learn(loop.read(parts.reader(), control_lib.LoopControl()),
-              interfaces.Reports(on_row))
+  parts.learn(control_lib.LoopControl(), interfaces.Reports(on_row))
   assert [row['frames'] for row in metrics.read_rows(str(tmp_path))] == [10, 20]
 
 
 def test_checkpoint_has_the_number_of_the_updates_that_it_holds(tmp_path):
-  parts = a3c_learner.make(_config(), str(tmp_path))
+  parts = a3c_learner.Learner(_config(), str(tmp_path))
   parts.store.set_counts(num_frames=20, num_updates=4)
   parts.save(3, None)  # Another update has come since the loop looked.
   assert run_directory.newest_checkpoint(str(tmp_path)) == 4
 
 
-def test_learner_that_waits_for_records_tells_who_has_the_lock(tmp_path):
-  parts = a3c_learner.make(_config(), str(tmp_path))
-  causes = []
+def test_learner_that_waits_for_records_knows_who_has_the_lock(
+    tmp_path, monkeypatch):
+  parts = a3c_learner.Learner(_config(), str(tmp_path))
   holder = store_lib.find([parts.store.table_name])
-  fcntl.flock(holder._file.fileno(), fcntl.LOCK_EX)
-  parts.learn(loop.read(parts.reader(), control_lib.LoopControl(
-      lambda: bool(causes), on_wait=causes.append)), interfaces.NO_REPORTS)
+  causes = []
+  monkeypatch.setattr(holder, 'sync_target', lambda: parts.learn(
+      control_lib.LoopControl(lambda: bool(causes), on_wait=causes.append),
+      interfaces.NO_REPORTS))
+  holder.add_frames(20, 20, {})
   assert f'process {os.getpid()} has the lock' in causes[0]
 
 
@@ -368,31 +230,16 @@ def test_process_without_workers_is_refused():
         control=control_lib.ActorControl())
 
 
-@pytest.mark.parametrize('optimizer, num_actors, is_refused', [
-    ('rmsprop', 4, True), ('momentum_sgd', 4, True), ('rmsprop', 3, False),
-    ('shared_rmsprop', 4, False)])
+@pytest.mark.parametrize('optimizer, num_processes, is_refused', [
+    ('rmsprop', 4, True), ('rmsprop', 3, False), ('shared_rmsprop', 4, False)])
 def test_workers_that_would_share_a_slot_of_their_own_are_refused(
-    optimizer, num_actors, is_refused, monkeypatch):
-  # TensorFlow has its threads here, and takes no other number of them.
-  monkeypatch.setattr(
-      shared_parameters.tf_threads, 'set_threads', lambda number: None)
-  config = _config(
-      actor=config_lib.ActorConfig(num_actors=num_actors),
-      asynchronous=config_lib.AsyncConfig(num_workers=3, optimizer=optimizer))
+    optimizer, num_processes, is_refused):
+  config = _config(asynchronous=config_lib.AsyncConfig(
+      num_workers=3, optimizer=optimizer))
   words = 'num_workers to 4 or more, or ActorConfig.num_actors to 3 or fewer'
-  with pytest.raises(config_lib.ConfigError if is_refused else _Waits,
-                     match=words if is_refused else None):
-    shared_parameters.run_actor(
-        config, 'localhost:1', seed=0, task=0,
-        control=control_lib.ActorControl(_wait))
-
-
-class _Waits(Exception):
-  """A process of workers has come to wait for its learner."""
-
-
-def _wait():
-  raise _Waits
+  with pytest.raises(config_lib.ConfigError, match=words) if is_refused else (
+      contextlib.nullcontext()):
+    a3c_workers.check_processes(config, 0, num_processes)
 
 
 # Whole runs of the real command.

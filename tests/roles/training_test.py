@@ -11,7 +11,6 @@ import psutil
 import pytest
 
 import impala_tf
-from impala_tf.algorithms import impala
 from impala_tf.runs import metrics
 from impala_tf.runs import run_directory
 from tests.fixtures import programs
@@ -47,9 +46,10 @@ def _train(run_dir, num_updates=5, bindings=(), **options):
       bindings={**_BINDINGS, **frames, **dict(bindings)}, **options)
 
 
-def test_callback_is_told_of_each_update_and_a_run_is_resumed(tmp_path):
+def test_callback_hears_of_each_update_and_a_run_is_resumed(tmp_path):
   callback = _Updates()
   result = _train(tmp_path / 'run', in_process=True, callbacks=[callback])
+  assert callback.pids == {os.getpid()}
   assert [u.updates for u in callback.updates] == [1, 2, 3, 4, 5]
   assert [u.frames for u in callback.updates] == [40, 80, 120, 160, 200]
   assert all('loss/total' in u.metrics for u in callback.updates)
@@ -78,20 +78,6 @@ def test_error_of_a_callback_saves_and_goes_on(tmp_path):
     _train(tmp_path, in_process=True, callbacks=[Broken()])
   assert run_directory.newest_checkpoint(str(tmp_path)) == 3
   assert signal.getsignal(signal.SIGINT) is handler
-
-
-def test_loss_is_called_in_this_process(tmp_path, monkeypatch):
-  pids = []
-  loss = impala.ALGORITHM.loss
-
-  def noted(*args, **kwargs):
-    pids.append(os.getpid())
-    return loss(*args, **kwargs)
-
-  monkeypatch.setattr(impala, 'ALGORITHM', impala.ALGORITHM._replace(
-      loss=noted))
-  _train(tmp_path, 1, in_process=True)
-  assert set(pids) == {os.getpid()}
 
 
 def test_run_in_a_thread_handles_no_signals(tmp_path):
@@ -124,9 +110,7 @@ def test_run_is_done_once_its_return_is_reached(tmp_path, bindings):
 
 @pytest.mark.parametrize('options, words', [
     ({'bindings': {'LernerConfig.batch_size': 8}}, 'no section LernerConfig'),
-    ({'bindings': {'LearnerConfig.batch_size': 0}}, 'must be at least 1'),
     ({'bindings': {'LearnerConfig.num_learners': 2}}, 'num_learners is 2'),
-    ({'bindings': {'AgentConfig.torso': 'shalow'}}, "did you mean 'shallow'"),
     ({'bindings': {'ActorConfig.env_processes': 2}, 'in_process': True},
      'leave one of them out')])
 def test_bad_value_is_refused_and_nothing_is_made(tmp_path, options, words):
