@@ -275,7 +275,8 @@ class _Together(Learners):
                    precision: str) -> None:
     self._require_equal(
         'another config', int(fingerprint_lib.of_config(config), 16),
-        'start all with the same')
+        "start all with the same, and with the chief's --run_dir, whose "
+        'config.gin may set EnvironmentConfig.converted')
     # Threads that share a sum change the order in which it is rounded.
     self._require_equal('another number of threads', num_threads,
                         'set LearnerConfig.num_threads')

@@ -42,7 +42,7 @@ def _write_rows(run_dir, levels):
       row['episode_return'] = float(n)
     if log:
       log.add(np.full([1, num], n > 1), np.arange(num)[np.newaxis] + float(n),
-              np.zeros(num, np.int64), np.arange(num, dtype=np.int32))
+              np.zeros(num, np.int64), np.arange(num, dtype=np.int32), {})
       row.update(log.finish())
     writer.write(row)
   writer.close()

@@ -55,7 +55,7 @@ class _Role:
 def test_learners_share_gpus_that_nobody_has_shared_out(
     monkeypatch, host, flags_, visible):
   monkeypatch.setenv('CUDA_VISIBLE_DEVICES', '5,7')
-  role_lib._choose_gpus(flags.make_parser('').parse_args([
+  role_lib.choose_gpus(flags.make_parser('').parse_args([
       'learner', '--task=1', f'--address={host}:3',
       f'--learners={host}:1,{host}:2', *flags_]))
   assert os.environ['CUDA_VISIBLE_DEVICES'] == visible
@@ -183,19 +183,15 @@ def test_supervised_actor_leaves_starting_over_to_its_supervisor(monkeypatch):
 
   executed = []
   monkeypatch.setattr(os, 'execv', lambda *command: executed.append(command))
-  monkeypatch.setattr(role_lib, '_GRACE_SECS', 0.)
-  monkeypatch.setitem(role_lib._ROLES, 'actor', lose)
-  parser = flags.make_parser('')
   by_hand = ['actor', '--address=localhost:1']
-  assert role_lib._run(parser.parse_args(
-      [*by_hand, '--supervised', '--core=0'])) == 1
-  assert not executed
-  role_lib._run(parser.parse_args(by_hand))
+  for arguments in [*by_hand, '--supervised', '--core=0'], by_hand:
+    assert not executed
+    assert role_lib.run(flags.make_parser('').parse_args(arguments),
+                        {'actor': lose}, grace_secs=0.) == 1
   assert len(executed) == 1
 
 
-def test_simulator_that_fails_ends_its_role_with_its_trace_and_a_line(
-    monkeypatch, capsys):
+def test_simulator_that_fails_ends_its_role_with_its_trace_and_a_line(capsys):
 
   def fail(args):
     try:
@@ -203,10 +199,9 @@ def test_simulator_that_fails_ends_its_role_with_its_trace_and_a_line(
     except OSError as error:
       raise environment.SimulatorError('gym/Mine-v0 failed') from error
 
-  monkeypatch.setitem(role_lib._ROLES, 'evaluator', fail)
   args = flags.make_parser('').parse_args(
       ['evaluator', '--address=localhost:1', '--output=/tmp'])
-  assert program.run(lambda: role_lib._run(args)) == 1
+  assert program.run(lambda: role_lib.run(args, {'evaluator': fail})) == 1
   *trace, line = capsys.readouterr().err.splitlines()
   assert trace[-1] == 'OSError: no such map'
   assert line == 'error: gym/Mine-v0 failed'

@@ -83,35 +83,26 @@ def test_rows_after_the_checkpoint_are_dropped_with_a_torn_one(tmp_path):
 
 
 def test_window_holds_the_last_100_episodes():
-  window = training_log.EpisodeWindow()
+  window = metrics.EpisodeWindow(100)
   assert window.means() == {} and window.mean_return is None
   returns = np.arange(120, dtype=np.float32).reshape(60, 2)
-  is_first = np.ones((60, 2), bool)
-  window.add(is_first, returns, np.full((60, 2), 7, np.int32))
+  window.add(np.ones((60, 2), bool), returns,
+             {'episode_steps': np.full((60, 2), 7, np.int32)})
   assert window.mean_return == np.mean(np.arange(20, 120))
   assert window.num_episodes == 120
   assert window.means() == {
       'episode_return': np.mean(np.arange(20, 120)), 'episode_steps': 7.}
 
 
-def test_window_takes_ended_episodes_with_finite_returns_only():
-  window = training_log.EpisodeWindow()
+def test_window_takes_ended_episodes_with_finite_returns_and_known_numbers():
+  window = metrics.EpisodeWindow(100)
   is_first = np.array([[True, True], [True, True], [False, False]])
-  window.add(is_first, np.array([[np.nan, 2.], [np.inf, 4.], [1., 1.]]),
-             np.array([[5, 6], [7, 8], [9, 9]]))
+  none = metrics.MISSING
+  window.add(is_first, np.array([[np.nan, 2.], [np.inf, 4.], [1., 1.]]), {
+      'score': np.array([[5., none], [7., 8.], [9., 9.]], np.float32),
+      'none': np.full((3, 2), none)})
   assert window.num_episodes == 4
-  assert window.means() == {'episode_return': 3., 'episode_steps': 7.}
-
-
-def test_window_averages_the_numbers_that_were_told_of_its_episodes():
-  window = training_log.EpisodeWindow()
-  is_first = np.array([[True, True], [False, True]])
-  numbers = np.array([[1., metrics.MISSING], [9., 4.]], np.float32)
-  for _ in range(60):
-    window.add(is_first, np.zeros((2, 2)), np.ones((2, 2), int),
-               {'score': numbers, 'none': np.full((2, 2), metrics.MISSING)})
-  assert window.means() == {
-      'episode_return': 0., 'episode_steps': 1., 'episode/score': 2.5}
+  assert window.means() == {'episode_return': 3., 'score': 8.}
 
 
 def test_interval_averages_updates_and_starts_anew():

@@ -61,6 +61,12 @@ def test_value_beyond_a_time_limit_may_be_many_returns():
   assert not _warnings(_signs(discount=.9, reward_clipping='none'), [row])
 
 
+def test_returns_near_0_at_first_are_no_measure_of_values():
+  rows = [{'episode_return': 0.001, 'episode_steps': 90., 'value_size': size}
+          for size in (0.5, 29.)]
+  assert not _warnings(_signs(discount=.9, reward_clipping='none'), rows)
+
+
 def test_learner_that_was_restarted_may_have_no_episodes_yet():
   row = {'episode_return': 2., 'episode_steps': 2., 'value_size': 1.}
   rows = [row, {'value_size': 1e9}]
