@@ -62,7 +62,7 @@ def _arguments(tmp_path, *flags):
 def test_file_is_of_members_that_can_be(path):
   config = gin_config.load_sweep(path)
   tasks, members = sweep.load_runs(config, sweep_directory.POPULATION)
-  population._Program().check(members)
+  population.Program().check(members)
   assert tasks.keys() == config.tasks.keys()
   header = (programs.ROOT / path).read_text().split('from __gin__')[0]
   for word in ('Frames', 'Hardware', 'Score to expect'):
@@ -113,7 +113,7 @@ def test_populations_train_one_after_the_other(tmp_path):
       tasks={'x': 'x.gin', 'y': 'y.gin'}, points={'a': {}, 'b': {}, 'c': {}})
   members = {m.name: m for m in plan_lib.members(config)}
   run_dirs = {name: str(tmp_path / name) for name in members}
-  turns = population._Turns(members, run_dirs)
+  turns = population.Turns(members, run_dirs)
 
   def name(task, setting):
     return f'{task}/default/seed_1/{setting}'

@@ -10,6 +10,7 @@ from impala_tf.runs import gin_config
 from impala_tf.runs import history
 from impala_tf.runs import run_directory
 from impala_tf.storage import files
+from tests.fixtures import configs
 from tests.fixtures import programs
 
 CONFIG = config_lib.Config(
@@ -69,8 +70,67 @@ def test_run_from_before_conversions_goes_on_as_it_began(tmp_path):
 
 # Changes.
 
-CHANGED = dataclasses.replace(
-    CONFIG, optimizer=config_lib.OptimizerConfig(learning_rate=1e-3))
+
+def _with(config, name, value):
+  """Returns the config with one value, 'section.option', changed."""
+  section, _, option = name.partition('.')
+  return dataclasses.replace(config, **{section: dataclasses.replace(
+      getattr(config, section), **{option: value})})
+
+
+CHANGED = _with(CONFIG, 'optimizer.learning_rate', 1e-3)
+
+
+def test_learning_and_operation_may_change():
+  for name, value in (
+      ('optimizer.learning_rate', 1e-4), ('impala.entropy_cost', 0.1),
+      ('experiment.total_frames', 10), ('actor.num_actors', 3),
+      ('learner.unroll_length', 10), ('replay.replay_fraction', 0.5),
+      ('dmlab.dataset_path', '/a')):
+    run_directory.check_changes(CONFIG, _with(CONFIG, name, value))
+
+
+def test_nothing_of_games_and_network_may_change():
+  """Whatever options there are: new ones are refused until someone decides."""
+  for section in ('environment', 'atari', 'dmlab', 'vizdoom', 'agent'):
+    values = getattr(OTHER, section)
+    for field in dataclasses.fields(values):
+      name = f'{type(values).__name__}.{field.name}'
+      if name in ('DmlabConfig.dataset_path', 'DmlabConfig.level_cache_dir'):
+        continue
+      value = configs.other_than_default(field, getattr(values, field.name))
+      with pytest.raises(config_lib.ConfigError, match=(
+          f'these cannot change within a run: {name} ')):
+        run_directory.check_changes(
+            OTHER, _with(OTHER, f'{section}.{field.name}', value))
+
+
+@pytest.mark.parametrize('name, value', [
+    ('experiment.algorithm', 'impala_popart'), ('experiment.seed', 5),
+    ('learner.num_learners', 2), ('optimizer.bias_correction', True),
+    ('optimizer.max_gradient_norm', 40.)])
+def test_values_that_change_the_meaning_of_others_may_not_change(name, value):
+  changed = _with(CONFIG, name, value)
+  for old, new in (CONFIG, changed), (changed, CONFIG):
+    with pytest.raises(config_lib.ConfigError, match=name.partition('.')[2]):
+      run_directory.check_changes(old, new)
+
+
+def test_replay_on_disk_keeps_its_form():
+  replaying = _with(CONFIG, 'replay.replay_fraction', 0.5)
+  kept = _with(replaying, 'replay.survives_resume', True)
+  run_directory.check_changes(replaying, kept)
+  for name, value in (('learner.unroll_length', 10),
+                      ('replay.capacity_unrolls', 50),
+                      ('replay.replay_fraction', 0.25),
+                      ('replay.sampling', 'episodes'),
+                      ('replay.episode_unrolls', 8),
+                      ('replay.priority_exponent', 0.5),
+                      ('replay.survives_resume', False)):
+    run_directory.check_changes(replaying, _with(replaying, name, value))
+    with pytest.raises(config_lib.ConfigError, match=name.partition('.')[2]):
+      run_directory.check_changes(kept, _with(kept, name, value))
+  run_directory.check_changes(kept, _with(kept, 'learner.batch_size', 16))
 
 
 def _config(path):
@@ -88,7 +148,7 @@ def test_allowed_changes_are_written_noted_and_said(tmp_path, capsys):
   entry, = history.read(str(tmp_path))
   assert entry['changed'] == [change] and entry['checkpoint'] == 'ckpt-12'
   assert capsys.readouterr().out == (
-      f'Changed, as {tmp_path}/history.jsonl tells: {change}\n')
+      f'Changed, as noted in {tmp_path}/history.jsonl: {change}\n')
   with run_directory.claim(str(tmp_path), CHANGED):  # It is the run's own now.
     pass
   assert len(history.read(str(tmp_path))) == 1

@@ -147,10 +147,10 @@ def test_differences_name_each_value_that_differs():
                           ('categorical', 1.)})
   assert plan_lib.differences(_config(), other) == [
       "SweepConfig.tasks['pong'] ('b.gin', now nothing)",
-      "SweepConfig.tasks['qbert'] (nothing, now 'c.gin')",
       "SweepConfig.ranges['OptimizerConfig.epsilon'] (('categorical', 0.1, "
       "0.001, 1e-05, 1e-07), now ('categorical', 1.0))",
-      'SweepConfig.num_seeds (3, now 4)']
+      'SweepConfig.num_seeds (3, now 4)',
+      "SweepConfig.tasks['qbert'] (nothing, now 'c.gin')"]
 
 
 def test_populations_have_the_draws_of_the_sweep_of_the_same_config():
