@@ -1,7 +1,8 @@
 """Plays full games with a run's newest parameters, and scores them.
 
-The paper's protocol (section 5.3.2): up to 30 no-op actions at the start, games
-of at most 30 minutes, raw rewards, sampled actions, memory carried through.
+This is the paper's protocol (section 5.3.2). Games start with up to 30 no-op
+actions and last at most 30 minutes. Rewards are raw, actions are sampled, and
+memory is carried through.
 """
 
 import argparse

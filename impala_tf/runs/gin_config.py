@@ -1,8 +1,8 @@
 """Conversion from .gin files to configs and back.
 
-Only gin's parser is used, not what would import what a file names and call
-what a value refers to. Files may come from strangers: text that does more than
-bind data is refused.
+Only gin's parser is used, since gin itself would import modules that a file
+names, and call functions that a value refers to. Files may come from strangers:
+text that does more than bind data is refused.
 """
 
 import dataclasses
@@ -65,17 +65,17 @@ class _Delegate(config_parser.ParserDelegate):
 
 
 class _Reader:
-  """A reader of files and bindings, of which the last binding counts."""
+  """A reader of files and bindings; an option's last binding counts."""
 
   def __init__(self):
     self._values: _Values = {}
-    # Values for names like %NAME, and where they are bound.
+    # For each name like %NAME, its value and the line that binds it.
     self._named: dict[str, tuple[Any, str]] = {}
     self._used: set[str] = set()
     self._open: list[str] = []  # Files, each included by the one before.
 
   def read_file(self, path: str) -> None:
-    """Reads a file, and those that it includes; raises ConfigError."""
+    """Reads a file, with included ones; raises ConfigError."""
     if path in self._open:
       raise config_lib.ConfigError(
           f'{path} includes itself, perhaps by way of another file; leave that '

@@ -47,7 +47,7 @@ class Totals(tf.Module):
 
 
 class LogSettings(NamedTuple):
-  """Where and when rows are written."""
+  """Place, times and columns of rows."""
   run_dir: str  # Directory of `metrics.jsonl`, a path or URL.
   num_fresh: int  # New unrolls of a batch, its first ones.
   interval_secs: float  # Seconds between rows, at least.
@@ -234,7 +234,7 @@ class Checkpoints(contextlib.AbstractContextManager):
                learner: interfaces.Learner, log: TrainingLog):
     """Starts the clock; `log` counts failures, and is closed at the end."""
     self._interval_secs = interval_secs
-    self._save_as = save
+    self._save = save
     self._learner = learner
     self._log = log
     self._score: Optional[float] = None
@@ -248,17 +248,10 @@ class Checkpoints(contextlib.AbstractContextManager):
       return
     self._last_time = time.monotonic()
     try:
-      self._save()
+      self._save(int(self._learner.num_updates.numpy()), self._score)
     except OSError as error:
       self._log.failed_saves += 1
       logging.warning('No checkpoint, training goes on: %s', error)
-
-  def _save(self) -> None:
-    self._save_as(self._num_updates, self._score)
-
-  @property
-  def _num_updates(self) -> int:
-    return int(self._learner.num_updates.numpy())
 
   def __exit__(self, exc_type, *exc_info) -> None:
     """Closes the log; writes the last checkpoint, for whatever reason.
@@ -273,6 +266,7 @@ class Checkpoints(contextlib.AbstractContextManager):
     try:
       self._log.close()
     finally:
-      if exc_type is None or (self._num_updates > self._first and
+      number = int(self._learner.num_updates.numpy())
+      if exc_type is None or (number > self._first and
                               not issubclass(exc_type, waiting.PeerLost)):
-        self._save()
+        self._save(number, self._score)

@@ -1,4 +1,4 @@
-"""Ownership of a directory behind a URL, where there are no locks.
+"""Ownership of a directory behind a URL, which has no locks.
 
 A file names the owning process and the time of its last sign of life, which
 holds for a minute. Two processes that start within the same second may both be

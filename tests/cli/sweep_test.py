@@ -166,6 +166,7 @@ def test_what_is_written_reads_back_equal(tmp_path):
 @pytest.mark.parametrize('fields, words', [
     ({'nope': 5}, 'SweepConfig has no nope; it has tasks, '),
     ({'tasks': {'a': 'configs/nope.gin'}}, 'no file configs/nope.gin'),
+    ({'fixed': {'batch_size': 5}}, 'needs its section; write LearnerConfig.b'),
     ({'variants': {'x': {}, 'y': {'LearnerConfig.xla': 5}}},
      'LearnerConfig.xla must be of type str, but is 5'),
     # Only the last of the limits is out of range.
