@@ -1,21 +1,20 @@
-"""Tests of `cli.train` as a program: its refusals, files and deaths."""
+"""Refusals, files and deaths of the program `cli.train`."""
 
 import contextlib
 import os
 import re
 import signal
-import sys
 import time
-import types
 
 import numpy as np
 import psutil
 import pytest
 
+from impala_tf import config as config_lib
 from impala_tf.cli import train
+from impala_tf.roles import local_run
 from impala_tf.runs import gin_config
 from impala_tf.runs import metrics
-from impala_tf.runtime import local
 from impala_tf.runtime import ports
 from tests.fixtures import fake_wandb
 from tests.fixtures import no_ipv6
@@ -82,25 +81,10 @@ def test_bad_value_is_refused_and_nothing_is_made(
   assert not any(tmp_path.iterdir())
 
 
-def test_missing_gin_file_is_refused(tmp_path):
-  ran = programs.run('impala_tf', 'train', 'configs/ctach.gin',
-                     f'--run_dir={tmp_path / "run"}')
-  assert 'there is no file configs/ctach.gin' in programs.error_line(ran)
-  assert not any(tmp_path.iterdir())
-
-
-def test_slow_environments_are_waited_for(monkeypatch, tmp_path):
+def test_slow_environments_are_waited_for():
   """One may hang, and its successor take as long to start."""
-  commands = []
-  monkeypatch.setattr(
-      local, 'make_supervisor', lambda learner_commands, **unused: (
-          commands.extend(learner_commands) or
-          types.SimpleNamespace(run=lambda on_poll: None)))
-  monkeypatch.setattr(sys, 'argv', [
-      'train', *programs.CATCH, f'--run_dir={tmp_path}', '--network=open',
-      runs.bind('ActorConfig.env_timeout_secs', 1000.)])
-  assert train.main() == 0
-  assert '--wait_secs=2600' in commands[0]
+  assert local_run.wait_secs(config_lib.Config(actor=config_lib.ActorConfig(
+      env_timeout_secs=1000.))) == 2600
 
 
 @pytest.mark.slow
@@ -110,18 +94,6 @@ def test_environment_that_only_its_processes_know_is_refused(tmp_path):
                runs.bind('EnvironmentConfig.level', 'gym/CartPoel-v1'))
   assert 'gym/CartPoel-v1 cannot be made' in programs.error_line(ran)
   assert not any(tmp_path.iterdir())
-
-
-def test_run_of_another_config_is_refused_and_left_alone(refuse, tmp_path):
-  config = gin_config.load('configs/catch.gin')
-  path = tmp_path / 'config.gin'
-  path.write_text(gin_config.dumps(config))
-  line = refuse(tmp_path)
-  assert 'LearnerConfig.batch_size (32, now 8)' in line
-  assert 'LearnerConfig.unroll_length (40, now 5)' in line
-  assert 'give the same config to resume, or another --run_dir' in line
-  assert path.read_text() == gin_config.dumps(config)
-  assert list(tmp_path.iterdir()) == [path]
 
 
 # Real runs.
@@ -200,7 +172,7 @@ def test_whole_run_writes_all_it_promises(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 @_SLOW_START
-def test_profile_is_recorded_and_tells_where_the_time_went(tmp_path):
+def test_profile_is_recorded_and_shows_where_the_time_went(tmp_path):
   ran = _train(tmp_path, '--profile',
                runs.bind('ExperimentConfig.total_frames', 20_000))
   assert ran.returncode == 0, ran.stderr
@@ -374,9 +346,6 @@ def test_catch_is_solved_through_the_real_processes(tmp_path):
   # already be too many.
   last = metrics.read_rows(tmp_path)[-3:]
   assert np.mean([row['episode_return'] for row in last]) >= 0.95
-
-
-# Tracking.
 
 
 @pytest.mark.slow
