@@ -116,7 +116,7 @@ def test_module_of_a_verb_is_no_program_and_says_what_is(verb, tmp_path):
   assert programs.error_line(ran).endswith(f'run python -m impala_tf {verb}')
 
 
-def test_tensorflow_is_quiet_unless_it_is_told_otherwise():
+def test_tensorflow_is_quiet_unless_a_variable_says_otherwise():
   code = ('import os, sys; from impala_tf.cli import main\n'
           'try:\n  main.main()\n'
           "finally:\n  print(os.environ['TF_CPP_MIN_LOG_LEVEL'])")

@@ -1,8 +1,7 @@
-"""Tests of videos: what they show, how large, how long, and in which files."""
+"""Videos: their pictures, sizes, lengths and files."""
 
 import pathlib
 import tempfile
-import time
 
 import imageio
 import numpy as np
@@ -96,7 +95,7 @@ def test_other_formats_are_refused(path):
     video.check_path(path, '--video')
 
 
-def test_what_cannot_be_drawn_is_told_in_a_line_and_leaves_nothing(tmp_path):
+def test_environment_that_cannot_be_drawn_leaves_nothing(tmp_path):
   made = video.Video(str(tmp_path / 'x.mp4'), _Environment(fails_at=2))
   made.on_step(0)
   with pytest.raises(video.RenderError, match='cannot be drawn .no display'):
@@ -114,12 +113,12 @@ def _evaluate(videos, name, environment=None):
       on_step(0)
 
 
-def test_newest_videos_are_kept(tmp_path, monkeypatch):
+def test_newest_videos_are_kept(tmp_path):
   directory = tmp_path / 'evaluation' / 'videos'
-  videos = video.NewestVideos(str(directory), 60.)
-  clock = time.monotonic()
+  now = 0.
+  videos = video.NewestVideos(str(directory), 60., clock=lambda: now)
   for n in range(7):
-    monkeypatch.setattr(time, 'monotonic', lambda n=n: clock + 61. * n)
+    now = 61. * n
     _evaluate(videos, f'{n:03d}')
     _evaluate(videos, 'none')  # Not due yet.
   assert sorted(p.name for p in directory.iterdir()) == [
@@ -131,7 +130,7 @@ def test_video_that_cannot_be_begun_is_left_out(tmp_path, monkeypatch, caplog):
   environment = _Environment()
   _evaluate(video.NewestVideos(str(tmp_path / 'x'), None), '0', environment)
   assert environment.num_rendered == 0  # No interval, no videos.
-  monkeypatch.setattr(environment, 'frames_per_sec', None, raising=False)
+  environment.frames_per_step = None
   videos = video.NewestVideos(str(tmp_path / 'x'), 1e-9)
   _evaluate(videos, '0', environment)
   _evaluate(videos, '1')  # Given up.
