@@ -1,4 +1,4 @@
-"""Tests of roles as programs of their own, each started by hand."""
+"""Roles as separate programs, each started by hand."""
 
 import contextlib
 import os
@@ -138,7 +138,7 @@ def test_peers_come_first_and_outlive_their_learner(start, tmp_path):
   assert _rows(run_dir)[-1]['frames'] > last['frames']
   actor.wait_for(f'lost the learner at {address}')
   actor.wait_for(waits, number=2)
-  # It ends as any program does where it is about to start over.
+  # It may be about to start over.
   assert actor.stop(signal.SIGTERM) in (143, -signal.SIGTERM)
   # Not within Python's own start, which Ctrl-C would end with 1.
   evaluator.wait_for(waits, num_waits + 1)

@@ -1,4 +1,4 @@
-"""Tests that a directory belongs to one run, and to one process at a time."""
+"""A directory belongs to one run, and to one process at a time."""
 
 import dataclasses
 import re
@@ -154,12 +154,14 @@ def test_allowed_changes_are_written_noted_and_said(tmp_path, capsys):
   assert len(history.read(str(tmp_path))) == 1
 
 
-def test_what_cannot_change_is_refused_and_all_is_left_as_it_was(tmp_path):
+def test_refused_changes_leave_all_as_it_was(tmp_path):
   with run_directory.claim(str(tmp_path), CONFIG):
     pass
-  both = dataclasses.replace(OTHER, optimizer=CHANGED.optimizer)
+  both = _with(_with(CHANGED, 'environment.level', 'atari/pong'),
+               'agent.use_lstm', True)
   with pytest.raises(config_lib.ConfigError, match=(
-      r"within a run: EnvironmentConfig.level \('catch', now 'atari/pong'\);")):
+      r"within a run: EnvironmentConfig.level \('catch', now 'atari/pong'\), "
+      r'AgentConfig.use_lstm \(False, now True\);')):
     with run_directory.claim(str(tmp_path), both, allow_changes=True):
       pytest.fail('it was let in')
   assert _config(tmp_path) == CONFIG
@@ -185,13 +187,13 @@ def test_changes_that_the_learner_refuses_are_taken_back(tmp_path, has_learned):
   assert len(history.read(str(tmp_path))) == has_learned
 
 
-def test_run_is_resumed_by_its_own_config_where_no_other_is_given(tmp_path):
-  own = str(tmp_path / 'config.gin')
+def test_run_is_resumed_by_its_own_config_unless_another_is_given(tmp_path):
   assert run_directory.config_path(None, None) is None
   assert run_directory.config_path(None, str(tmp_path)) is None
-  with run_directory.claim(str(tmp_path), CONFIG):
-    assert run_directory.config_path(None, str(tmp_path)) == own
-    assert run_directory.config_path('a.gin', str(tmp_path)) == 'a.gin'
+  own = tmp_path / 'config.gin'
+  own.touch()
+  assert run_directory.config_path(None, str(tmp_path)) == str(own)
+  assert run_directory.config_path('a.gin', str(tmp_path)) == 'a.gin'
 
 
 def test_foreign_directory_is_refused(place):
@@ -201,17 +203,15 @@ def test_foreign_directory_is_refused(place):
   assert files.names(place) == ['thesis.tex']
 
 
-@pytest.mark.parametrize('path', [
-    'file', 'file/run', 'file/a/b', 256 * 'x', 'a/' + 200 * 'ü'])
-def test_what_cannot_be_a_directory_is_refused(tmp_path, path):
+@pytest.mark.parametrize('path', ['file', 'file/a/b', 'a/' + 200 * 'ü'])
+def test_path_that_cannot_be_a_directory_is_refused(tmp_path, path):
   (tmp_path / 'file').touch()
   _refused(tmp_path / path, CONFIG, 'choose another --run_dir')
   assert [name.name for name in tmp_path.iterdir()] == ['file']
 
 
-@pytest.mark.parametrize('name', ['a*', 'a?', 'a[0]', 'a\\b'])
-def test_url_that_would_be_a_pattern_is_refused(tmp_path, name):
-  _refused(f'ram:/{tmp_path}/{name}', CONFIG, 'would be a pattern')
+def test_url_that_would_be_a_pattern_is_refused(tmp_path):
+  _refused(f'ram:/{tmp_path}/a[0]', CONFIG, 'would be a pattern')
   assert not files.exists(f'ram:/{tmp_path}')
 
 
@@ -239,18 +239,14 @@ def test_nothing_is_left_where_it_could_not_begin(tmp_path):
 @pytest.mark.parametrize('file, is_kept', [
     ('metrics.jsonl', True), ('checkpoints/ckpt-7.index', True),
     ('checkpoints/agent.json', False)])
-def test_what_was_learned_is_never_removed_and_all_else_is(
+def test_learning_is_never_removed_and_all_else_is(
     place, file, is_kept):
   _fail_within(place, file)
   for name in file, 'config.gin':
     assert files.exists(f'{place}/{name}') == is_kept
-
-
-def test_nothing_of_a_resumed_run_is_removed(tmp_path):
-  with run_directory.claim(str(tmp_path), CONFIG):
-    pass
-  _fail_within(tmp_path, 'logs/learner.log')
-  assert (tmp_path / 'logs' / 'learner.log').exists()
+  if is_kept:  # Nothing of a resumed run is removed.
+    _fail_within(place, 'logs/learner.log')
+    assert files.exists(f'{place}/logs/learner.log')
 
 
 def test_killed_process_leaves_no_lock_behind(tmp_path):
@@ -272,8 +268,6 @@ with run_directory.claim(sys.argv[1], config.Config(
       assert resuming
 
 
-def test_fresh_path_tells_level_and_time():
-  path = run_directory.fresh_path('atari/pong')
-  assert re.fullmatch(r'runs/atari_pong-\d{8}-\d{6}', path)
+def test_fresh_path_has_level_and_time():
   path = run_directory.fresh_path('atari/pong,atari/qbert,atari/seaquest')
   assert re.fullmatch(r'runs/atari_pong_and_2_more-\d{8}-\d{6}', path)

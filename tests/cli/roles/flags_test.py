@@ -1,4 +1,4 @@
-"""Flags of the roles: what is refused, and in which words."""
+"""Flags of the roles that are refused."""
 
 import pytest
 
