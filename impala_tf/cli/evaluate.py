@@ -177,9 +177,9 @@ def _evaluate_levels(games: scores.Games, config: config_lib.Config,
   scores.play_in_turn(games, config, levels, loaded, keep)
   report = {'trained_frames': loaded.num_frames, 'levels': len(results)}
   if len(levels) == 1:
-    (result,) = results.values()
-    report = {name: result[name] for name in result if name != 'returns'}
-  return {**report, 'written_to': output}
+    (report,) = results.values()
+  return {**{name: value for name, value in report.items()
+             if name != 'returns'}, 'written_to': output}
 
 
 def _check_suite(run_dir: str, trained_on: str, suite: suite_lib.Suite) -> None:

@@ -155,12 +155,9 @@ class Progress:
 
   def show(self, result: results_lib.Result) -> None:
     """Prints the line of a run that has ended."""
-    if result.status != results_lib.INTERRUPTED:
-      self._num_done += 1
+    self._num_done += result.status != results_lib.INTERRUPTED
     parts = [f'[{self._num_done}/{self._num_runs}] {result.run.name} '
-             f'{result.status}']
-    if result.error:
-      parts.append(result.error)
+             f'{result.status}', result.error]
     if result.final_return is not None:
       parts.append(f'return {result.final_return:.2f}')
     if result.secs is not None:
@@ -170,7 +167,7 @@ class Progress:
       secs = (time.monotonic() - self._start) / here
       left = secs * (self._num_runs - self._num_done)
       parts.append(f'ETA {datetime.timedelta(seconds=round(left))}')
-    print(' · '.join(parts), flush=True)
+    print(' · '.join(filter(None, parts)), flush=True)
 
 
 class Host(NamedTuple):

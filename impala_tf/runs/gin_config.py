@@ -136,7 +136,7 @@ class _Reader:
       if os.path.isfile(found):
         return found
     raise config_lib.ConfigError(
-        f'{where}: there is no file {path} to include')
+        f'cannot read {where}: there is no file {path} to include')
 
   def _add(self, statement: config_parser.BindingStatement,
            where: str) -> None:

@@ -19,7 +19,6 @@ from impala_tf.runs import gin_config
 from impala_tf.runtime import user_modules
 from impala_tf.suites import dmlab30
 from impala_tf.suites import levels
-from tests.fixtures import programs
 from tests.fixtures import reports
 from tests.fixtures import trained_runs
 
@@ -390,8 +389,3 @@ def test_run_without_a_whole_checkpoint_is_refused_in_one_line(
            if line.startswith('error: ')]
   assert len(error) == 1 and 'is damaged' in error[0]
   assert not (catch_run / 'evaluation.json').exists()
-
-
-def test_directory_of_no_run_is_refused_in_one_line(tmp_path):
-  line = programs.error_line(programs.run('impala_tf', 'evaluate', tmp_path))
-  assert 'holds no config.gin; is it the directory of a run?' in line

@@ -199,7 +199,7 @@ def _kill_and_wait_for_another_actor(run, pid):
 
   before = num_played()
   programs.kill(pid)
-  # More frames alone may be those that the old one has sent.
+  # More frames alone may still be of the old one.
   run.wait(lambda: num_played() > before, 'a new actor')
   run.wait_for_frames()
 
@@ -218,7 +218,7 @@ def _press_ctrl_c(run):
 
 
 def _is_private(run):
-  """Returns whether all processes are in one network of their own."""
+  """Returns whether all processes are in one private network."""
   pids = _all_pids(run.run_dir)
   networks = {os.readlink(f'/proc/{pid}/ns/net') for pid in pids}
   assert len(pids) == 4 and len(networks) == 1  # With train.sh's.

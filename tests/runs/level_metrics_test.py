@@ -1,4 +1,4 @@
-"""Metrics of a level are of its own unrolls."""
+"""Metrics of a level count its unrolls alone."""
 
 import numpy as np
 import pytest

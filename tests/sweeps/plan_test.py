@@ -55,17 +55,12 @@ def test_log_uniform_is_uniform_in_its_logarithm():
     assert distance < 1.63 / math.sqrt(2000)
 
 
-def test_categorical_takes_each_choice_equally_often_and_by_itself():
+def test_categorical_takes_each_choice_equally_often():
   drawn = plan_lib.settings(_config(num_settings=2000)).values()
-  _, *choices = _RANGES['OptimizerConfig.epsilon']
-  chosen = np.array([choices.index(b['OptimizerConfig.epsilon'])
-                     for b in drawn])
+  chosen = [bindings['OptimizerConfig.epsilon'] for bindings in drawn]
   # Standard deviation sqrt(2000 * 3 / 16) = 19.
-  np.testing.assert_allclose(np.bincount(chosen), 500, atol=60)
-  rates = np.log([b['OptimizerConfig.learning_rate'] for b in drawn])
-  costs = np.log([b['ImpalaConfig.entropy_cost'] for b in drawn])
-  correlations = np.corrcoef([chosen, rates, costs])
-  np.testing.assert_allclose(correlations, np.eye(3), atol=0.07)
+  for choice in _RANGES['OptimizerConfig.epsilon'][1:]:
+    assert abs(chosen.count(choice) - 500) < 60
 
 
 def test_every_task_and_variant_has_the_same_settings_and_seeds():
@@ -175,20 +170,6 @@ def test_populations_have_the_draws_of_the_sweep_of_the_same_config():
     plan_lib.members(_config(num_settings=1))
 
 
-def test_members_that_share_a_replay_have_the_seeds_of_the_sweeps_agents():
-  config = _config(shared_replay=['x'])
-  members, runs = plan_lib.members(config), plan_lib.runs(config)
-  assert [m[:4] for m in members] == [r[:4] for r in runs]
-  for member, run in zip(members, runs):
-    assert run.bindings.items() <= member.bindings.items()
-  groups = plan_lib.groups(config, members)
-  assert len(groups) == 2 * 3
-  for group in groups:  # All of a population, and none of another.
-    population, = {member.population for member in group.runs}
-    assert list(group.runs) == [
-        m for m in members if m.population == population]
-
-
 def test_agents_that_share_a_replay_follow_one_another_with_own_seeds():
   config = _config(shared_replay=['x'])
   runs = plan_lib.runs(config)
@@ -197,6 +178,13 @@ def test_agents_that_share_a_replay_follow_one_another_with_own_seeds():
   assert len(set(names)) == len(names) == 2 * 2 * 5 * 3
   assert [(g.task, g.variant, g.seed) for g in groups] == [
       (task, 'x', seed) for seed in (1, 2, 3) for task in ('catch', 'pong')]
+  members = plan_lib.members(config)
+  assert [m[:4] for m in members] == [r[:4] for r in runs]
+  for group in plan_lib.groups(config, members):
+    # All of a population, and none of another.
+    population, = {member.population for member in group.runs}
+    assert list(group.runs) == [
+        m for m in members if m.population == population]
   for group in groups:
     assert [run.setting for run in group.runs] == list(
         plan_lib.settings(config))
