@@ -54,8 +54,7 @@ def test_agent_plays_on_the_cpu_unless_a_gpu_is_asked_for(
 def test_result_is_written_and_shown_and_the_first_game_filmed(
     catch_run, tmp_path, play, capsys):
   video = tmp_path / 'out.mp4'
-  assert play(
-      catch_run, '--episodes=40', f'--video={video}') == 0
+  assert play(catch_run, '--episodes=40', f'--video={video}') == 0
   report = json.loads((catch_run / 'evaluation.json').read_text())
   returns = report['returns']
   assert len(returns) == report['episodes'] == 40
@@ -97,8 +96,7 @@ def _interrupts(monkeypatch):
 def test_ctrl_c_keeps_the_games_that_are_over_and_the_film(
     catch_run, tmp_path, play, interrupts):
   video = tmp_path / 'out.mp4'
-  assert play(
-      catch_run, '--episodes=64', f'--video={video}') == 130
+  assert play(catch_run, '--episodes=64', f'--video={video}') == 130
   report = json.loads((catch_run / 'evaluation.json').read_text())
   assert len(report['returns']) == report['episodes'] == 32
   assert report['interrupted'] is True
@@ -127,8 +125,7 @@ def test_level_of_a_suite_that_was_interrupted_is_played_again(
 def test_game_is_cut_off_at_the_limit_that_a_binding_sets(
     catch_run, play, capsys):
   binding = 'ExperimentConfig.evaluation_max_frames = 4'
-  assert play(catch_run, '--episodes=3',
-                   f'--gin_binding={binding}') == 0
+  assert play(catch_run, '--episodes=3', f'--gin_binding={binding}') == 0
   report = json.loads((catch_run / 'evaluation.json').read_text())
   assert report['returns'] == [0., 0., 0.] and report['episodes_cut'] == 3
   assert report['gin_binding'] == [binding]
@@ -192,8 +189,7 @@ def test_atari_has_a_human_normalised_score(tmp_path, play):
       agent=config_lib.AgentConfig(hidden_size=4))
   video = tmp_path / 'out.mp4'
   assert play(
-      run_dir, '--episodes=2', f'--video={video}',
-      '--video_secs=5') == 0
+      run_dir, '--episodes=2', f'--video={video}', '--video_secs=5') == 0
   report = json.loads((run_dir / 'evaluation.json').read_text())
   # Random -20.7 and human 14.6, table C.1's protocol.
   assert report['human_normalised_score'] == pytest.approx(
@@ -218,8 +214,7 @@ def test_suite_is_played_level_by_level_and_goes_on_from_its_stop(
   path = run_dir / 'evaluation_atari57.json'
 
   def evaluate_suite(*arguments):
-    assert play(run_dir, '--suite=atari57', '--episodes=1',
-                     *arguments) == 0
+    assert play(run_dir, '--suite=atari57', '--episodes=1', *arguments) == 0
     output = capsys.readouterr().out
     played = re.findall(r'^\d of \d: (\S+)', output, re.MULTILINE)
     return played, json.loads(path.read_text()), output
@@ -323,8 +318,7 @@ def test_agent_of_other_actions_is_refused_before_anything_is_played(
 def test_continuous_actions_are_played_and_filmed(tmp_path, play):
   run_dir = trained_runs.make(tmp_path, 'gym/InvertedPendulum-v5', agent=_TINY)
   video = tmp_path / 'out.mp4'
-  assert play(
-      run_dir, '--episodes=3', f'--video={video}') == 0
+  assert play(run_dir, '--episodes=3', f'--video={video}') == 0
   report = json.loads((run_dir / 'evaluation.json').read_text())
   # A step upright is worth 1; the last, which falls, nothing.
   assert report['mean'] == pytest.approx(report['mean_episode_frames'] - 1)

@@ -116,7 +116,7 @@ def _scores_of_others(axes):
           for line in axes.lines if line.get_color() == 'grey'}
 
 
-def test_curves_are_each_levels_own_over_its_own_frames(runs):
+def test_curves_are_of_each_level_beside_scores_of_others(runs):
   figure = figures.learning_curves(_loaded(runs / 'many', runs / 'expert'))
   panels = {axes.get_title().splitlines()[0]: axes
             for axes in figure.axes if axes.get_title()}
@@ -137,9 +137,6 @@ def test_curves_are_each_levels_own_over_its_own_frames(runs):
   assert list(headline) == ['many']
   np.testing.assert_allclose(headline['many'], normalised, rtol=1e-6)
 
-
-def test_curves_are_beside_scores_of_random_play_humans_and_the_paper(runs):
-  figure = figures.learning_curves(_loaded(runs / 'many', runs / 'expert'))
   *_, pong, breakout = (axes for axes in figure.axes if axes.get_title())
   # The paper has an agent of many levels for the one run, and an expert with
   # the same network for the other.
