@@ -98,9 +98,7 @@ def test_papers_populations_have_its_numbers(name, adapted):
     ({'fixed': {k: v for k, v in _CATCH.items() if 'human' not in k}},
      'set PopulationConfig.random_score and human_score'),
     ({'fixed': {**_CATCH, 'PopulationConfig.adapted': 'decay'}},
-     "names 'decay', but only learning_rate"),
-    ({'shared_replay': True, 'points': {'a': {}, 'b': {}}},
-     "variant 'default' has runs without replay")])
+     "names 'decay', but only learning_rate")])
 def test_bad_population_is_refused_before_anything_begins(
     tmp_path, refused, fields, words):
   _write(tmp_path, **fields)

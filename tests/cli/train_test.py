@@ -113,20 +113,14 @@ def test_whole_run_writes_all_it_promises(tmp_path, monkeypatch):
   ran = _train(run_dir, f'--port={port}', *arguments)
   assert ran.returncode == 0, ran.stderr
   assert 'restart' not in ran.stderr  # Actors that lost a learner that is done.
-  first, *sizes, last = ran.stdout.splitlines()
+  first, actors, _, threads, network, *progress, last = ran.stdout.splitlines()
   assert first == f'Training catch in {run_dir}'
-  sizes, network, progress = sizes[:3], sizes[3], sizes[4:]
+  assert actors == '  2 actor processes (as configured)'
+  assert re.fullmatch(r'  \d+ learner threads? \(25% of .*\)', threads)
   assert network.startswith(f'  port {port} is open to every machine that ')
   assert network.endswith('; as asked for')
-  assert sizes[0] == '  2 actor processes (as configured)'
-  assert re.fullmatch(r'  \d+ learner threads? \(25% of .*\)', sizes[2])
   assert last == f'Done; evaluate with impala-tf evaluate {run_dir}'
-  for line in progress:
-    assert re.fullmatch(r'(return -?\d\.\d\d \(last \d+\) · )?'
-                        r'[\d,]+ frames \(\d+\.\d%\) · [\d,]+ frames/s · '
-                        r'ETA \d+:\d\d:\d\d · lag \d+\.\d · '
-                        r'entropy \d+\.\d\d', line), line
-  assert progress
+  assert progress and all(' frames/s · ETA ' in line for line in progress)
 
   rows = metrics.read_rows(run_dir)
   for row in rows:

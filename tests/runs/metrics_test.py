@@ -23,7 +23,7 @@ def _write(run_dir, *rows):
   writer.close()
 
 
-@pytest.mark.parametrize('room', [0, 1, 20])
+@pytest.mark.parametrize('room', [0, 20])
 def test_row_without_room_is_lost_whole_and_later_ones_are_not(
     tmp_path, room, caplog):
   writer = metrics.MetricsWriter(str(tmp_path))

@@ -7,7 +7,6 @@ import imageio
 import numpy as np
 import pytest
 
-from impala_tf import config as config_lib
 from impala_tf.runs import video
 
 
@@ -39,8 +38,7 @@ def _film(path, environment, num_steps=8, **how):
 
 
 @pytest.mark.parametrize('shape, size', [
-    ((10, 5), (400, 200)), ((84, 84), (420, 420)), ((210, 160), (420, 320)),
-    ((400, 601), (400, 602)), ((900, 3), (900, 4)), ((11, 5), (396, 180))])
+    ((84, 84), (420, 420)), ((400, 601), (400, 602)), ((11, 5), (396, 180))])
 def test_pictures_are_enlarged_by_whole_factors_to_even_sizes(shape, size):
   picture = np.random.default_rng(0).integers(
       256, size=shape + (3,)).astype(np.uint8)
@@ -86,13 +84,6 @@ def test_gif_has_fewer_pictures_of_a_fast_game(tmp_path):
   environment = _Environment(frames_per_step=60)
   _film(tmp_path / 'y.gif', environment, num_steps=30)
   assert environment.num_rendered == 20
-
-
-@pytest.mark.parametrize('path', ['x.txt', 'x', 'x.png'])
-def test_other_formats_are_refused(path):
-  with pytest.raises(config_lib.UserError,
-                     match=r'--video: .*choose one of \.gif, \.mkv, .*mp4'):
-    video.check_path(path, '--video')
 
 
 def test_environment_that_cannot_be_drawn_leaves_nothing(tmp_path):
