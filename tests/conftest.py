@@ -157,6 +157,17 @@ def refused(monkeypatch, capsys):
   return call
 
 
+@pytest.fixture
+def call(monkeypatch):
+  """Calls a program in this process; returns its exit code."""
+
+  def run(main, *arguments):
+    monkeypatch.setattr(sys, 'argv', ['program', *map(str, arguments)])
+    return main()
+
+  return run
+
+
 # Where Reverb is not installed (./launch/test.sh --tensorflow=2.21), what fails
 # because of that is left out and counted.
 

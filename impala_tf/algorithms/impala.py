@@ -123,7 +123,7 @@ def loss_and_targets(
       'loss/policy_gradient': policy_gradient_loss,
       'loss/baseline': baseline_loss,
       'loss/entropy': entropy_loss,
-      **_entropy_metrics(distribution, losses.masked_mean(entropies, counts)),
+      **_entropy_metrics(distribution, entropies, unroll, counts),
       'value_size': losses.masked_mean(tf.abs(values), counts),
       'explained_variance': _explained_variance(*scaled, mask),
       **selection.metrics,
@@ -171,12 +171,24 @@ def _explained_variance(vs: tf.Tensor, values: tf.Tensor,
       total > 0, 1. - tf.math.divide_no_nan(variance(vs - values), total), 0.)
 
 
-def _entropy_metrics(distribution, entropy):
-  """Names the mean entropy, and its share of the largest that there is."""
+def _entropy_metrics(distribution, entropies, unroll, counts):
+  """Names the mean entropy, and its share of the largest of legal actions.
+
+  Continuous actions have no largest; the share is NaN if no step has a choice.
+  """
+  entropy = losses.masked_mean(entropies, counts)
   largest = sum(map(math.log, distribution.num_values))
-  if not largest:  # Continuous actions have none.
+  if not largest:
     return {'entropy': entropy}
-  return {'entropy': entropy, 'entropy_share': entropy / largest}
+  legal = unroll.env_outputs.action_mask
+  if isinstance(legal, tuple):  # All actions are.
+    return {'entropy': entropy, 'entropy_share': entropy / largest}
+  most = tf.add_n([
+      tf.math.log(tf.reduce_sum(tf.cast(choice, tf.float32), axis=-1))
+      for choice in tf.split(legal[:-1], distribution.num_values, axis=-1)])
+  return {'entropy': entropy,
+          'entropy_share': losses.masked_mean(entropies, counts, axis=None)
+                           / losses.masked_mean(most, counts, axis=None)}
 
 
 def _off_policy_metrics(log_rhos, kl_divergences, threshold, counts):

@@ -1,7 +1,8 @@
 """Plays full games with a run's newest parameters, and scores them.
 
-The paper's protocol (section 5.3.2): up to 30 no-op actions at the start, games
-of at most 30 minutes, raw rewards, sampled actions, memory carried through.
+This is the paper's protocol (section 5.3.2). Games start with up to 30 no-op
+actions and last at most 30 minutes. Rewards are raw, actions are sampled, and
+memory is carried through.
 """
 
 import argparse
@@ -176,9 +177,9 @@ def _evaluate_levels(games: scores.Games, config: config_lib.Config,
   scores.play_in_turn(games, config, levels, loaded, keep)
   report = {'trained_frames': loaded.num_frames, 'levels': len(results)}
   if len(levels) == 1:
-    (result,) = results.values()
-    report = {name: result[name] for name in result if name != 'returns'}
-  return {**report, 'written_to': output}
+    (report,) = results.values()
+  return {**{name: value for name, value in report.items()
+             if name != 'returns'}, 'written_to': output}
 
 
 def _check_suite(run_dir: str, trained_on: str, suite: suite_lib.Suite) -> None:

@@ -68,7 +68,7 @@ def main() -> None:
   from impala_tf.cli import command_line
   from impala_tf.cli import program
   command_line.take_words_to_complete()
-  # All that a role has is saved by then, and the endings of TensorFlow and
-  # Reverb can take seconds on a busy machine, of which Ctrl-C has only ten.
+  # A role has saved everything by then. On a busy machine TensorFlow and Reverb
+  # take seconds to end, and Ctrl-C has only ten.
   is_role = sys.argv[1:2] == ['role']
   program.end(program.run(_run), at_once=is_role)

@@ -7,6 +7,7 @@ import argparse
 import csv
 import difflib
 import io
+import itertools
 from typing import Dict, NamedTuple, Sequence
 
 import numpy as np
@@ -138,12 +139,11 @@ def _to_csv(drawn: Sequence[_Curve]) -> str:
   writer = csv.writer(text, lineterminator='\n')
   writer.writerow(['label', 'runs', 'x', 'y', 'low', 'high'])
   for curve in drawn:
-    nothing = np.full(len(curve.x), '')
-    low = nothing if curve.band.low is None else curve.band.low
-    high = nothing if curve.band.high is None else curve.band.high
-    writer.writerows(
-        (curve.label, curve.num_runs, *point)
-        for point in zip(curve.x, curve.band.centre, low, high))
+    nothing = itertools.repeat('')
+    for point in zip(curve.x, curve.band.centre,
+                     *(nothing if limit is None else limit
+                       for limit in (curve.band.low, curve.band.high))):
+      writer.writerow((curve.label, curve.num_runs, *point))
   return text.getvalue()
 
 

@@ -3,14 +3,14 @@
 The file has the form of a sweep's: each task, variant and seed has a
 population, with a member for each setting. Members are training runs that copy
 better ones and change their hyper-parameters meanwhile (appendix F of the
-paper). If there is no place for all of a population, its members take turns:
-after a decision a member makes room for the one with the fewest frames. Members
+paper). If there is no place for all of a population, its members take turns.
+After a decision a member makes room for the one with the fewest frames. Members
 that share a replay train all at once. Populations train one after the other.
 The same command resumes.
 
-Exit codes: 0 all members are finished, 1 some have failed (the others were run
-to their ends), 2 bad input, 129 the terminal was closed, 130 Ctrl-C, 143 asked
-to terminate.
+Exit codes: 0 all members are finished; 1 some have failed, and the others were
+run to their ends; 2 bad input; 129 the terminal was closed; 130 Ctrl-C; 143
+asked to terminate.
 """
 
 import os
@@ -33,20 +33,19 @@ from impala_tf.runtime import command_names
 from impala_tf.sweeps import plan as plan_lib
 
 
-class _Turns(batch.Turns):
+class Turns(batch.Turns):
   """Turns of a population's members, each of which trains until it decides.
 
-  A population gets places once all members of those before it have one: it can
+  A population gets places once all members of earlier ones have one. It can
   evolve only while its members train side by side, or nearly so.
   """
   max_deaths = 3
 
   def __init__(self, members: Mapping[str, plan_lib.Member],
                run_dirs: Mapping[str, str]):
-    """Begins with members by name, those of the first population first."""
-    self._members = members
-    populations_in_order = dict.fromkeys(m.population for m in members.values())
-    self._order = {name: i for i, name in enumerate(populations_in_order)}
+    """Begins with members by name, the first population first."""
+    self._populations = {name: m.population for name, m in members.items()}
+    self._order = list(dict.fromkeys(self._populations.values()))
     self._run_dirs = run_dirs
     self._rows = {name: metrics.RowReader(run_dir)
                   for name, run_dir in run_dirs.items()}
@@ -58,23 +57,22 @@ class _Turns(batch.Turns):
       for row in self._rows[name].new_rows()[-1:]:
         self._frames[name] = row['frames']
     return min(waiting, key=lambda name: (
-        self._order[self._members[name].population], self._frames[name]))
+        self._order.index(self._populations[name]), self._frames[name]))
 
   def begin(self, name: str) -> None:
     self._evolutions[name] = self._evolution(name)
 
   def is_over(self, name: str, waiting: Sequence[str]) -> bool:
-    population = self._members[name].population
-    return any(self._members[other].population == population
-               for other in waiting) and (
-                   self._evolution(name) > self._evolutions[name])
+    population = self._populations[name]
+    return self._evolution(name) > self._evolutions[name] and any(
+        self._populations[other] == population for other in waiting)
 
   def _evolution(self, name: str) -> int:
     published = populations.read_published(self._run_dirs[name])
     return published.evolution if published else 0
 
 
-class _Program(sweep.Program):
+class Program(sweep.Program):
   """Trains the members of populations in turns, or all at once."""
   kind = sweep_directory.POPULATION
 
@@ -93,7 +91,7 @@ class _Program(sweep.Program):
   def begin(self, runs, run_dirs):
     for run_dir in run_dirs.values():
       populations.set_failed(run_dir, False)
-    return _Turns(runs, run_dirs)
+    return Turns(runs, run_dirs)
 
   def note_failure(self, run_dir):
     populations.set_failed(run_dir, True)
@@ -121,4 +119,4 @@ class _Program(sweep.Program):
 @program.returning_exit_code
 def main() -> int:
   """Runs the program."""
-  return _Program().run(__doc__)
+  return Program().run(__doc__)

@@ -59,17 +59,6 @@ def _parse_args() -> argparse.Namespace:
   return parser.parse_args()
 
 
-def _add_populations(found: Sequence[populations.Population],
-                     pictures: Pictures, sections: List[str]) -> None:
-  # Here, as below, since it imports Matplotlib, which takes half a second.
-  from impala_tf.plots import figures
-  for number, population in enumerate(found, start=1):
-    name = f'population_{number}.png' if len(found) > 1 else 'population.png'
-    pictures[name] = figures.population(population)
-    sections += [f'## Population {population.label}', f'![Population]({name})',
-                 tables.population(population), _ANCESTRY]
-
-
 def _add_comparison(population_dirs: Sequence[str], sweep_dirs: Sequence[str],
                     pictures: Pictures, sections: List[str]) -> None:
   from impala_tf.plots import comparison
@@ -113,7 +102,11 @@ def main() -> None:
   if of_populations and not loaded:
     raise config_lib.UserError(
         f'no member of {of_populations[0]} has begun yet; let it train')
-  _add_populations(loaded, pictures, sections)
+  for number, population in enumerate(loaded, start=1):
+    name = f'population_{number}.png' if len(loaded) > 1 else 'population.png'
+    pictures[name] = figures.population(population)
+    sections += [f'## Population {population.label}', f'![Population]({name})',
+                 tables.population(population), _ANCESTRY]
   if trained:
     sections += ['## Training', tables.training(trained),
                  tables.returns(trained), _RETURNS]

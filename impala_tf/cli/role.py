@@ -1,14 +1,14 @@
 """Runs one role of a run: learner, actor, evaluator or replay.
 
-Roles find each other by the learner's address, and may start in any order: each
+Roles find each other by the learner's address, and may start in any order. Each
 waits for its peers, names them, and gives up after --wait_secs. Actors and
 evaluators take the config from the learner. Training on one machine starts the
 same roles as child processes. Several agents may share a replay, which is a
 role with its own address.
 
 Exit codes: 0 all frames are learned from, 2 bad input, 129 the terminal was
-closed, 130 Ctrl-C, 143 asked to terminate, 1 anything else, such as a peer that
-has not come. Actors and evaluators have nothing to save and do not end by
+closed, 130 Ctrl-C, 143 asked to terminate. 1 is anything else, such as a peer
+that has not come. Actors and evaluators have nothing to save and do not end by
 themselves: a signal has them close their environments and end.
 """
 
@@ -17,6 +17,7 @@ import contextlib
 import os
 import sys
 import time
+from typing import Callable, Mapping, Optional
 
 from absl import flags
 from absl import logging
@@ -37,13 +38,16 @@ _ROLES = {'learner': servers.run_learner, 'actor': peers.run_actor,
 _PEERS = ('actor', 'evaluator')  # Of a learner.
 
 
-def _run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace,
+        roles: Mapping[str, Callable[[argparse.Namespace], Optional[int]]] =
+        _ROLES, grace_secs: float = _GRACE_SECS) -> int:
+  """Runs the role that flags name, by its function; returns the exit code."""
   try:
     role_flags.check(args)
     user_modules.load(args.modules)
     with peers.playing(args.supervised) if args.role in _PEERS else (
         contextlib.nullcontext()):
-      return _ROLES[args.role](args) or 0
+      return roles[args.role](args) or 0
   except waiting.PeerLost:  # Not as below: nothing can be waited for.
     raise
   except waiting.PeerMissing as error:
@@ -66,11 +70,11 @@ def _run(args: argparse.Namespace) -> int:
     if is_peer:
       # Most likely the learner has ended, and the supervisor is about to end
       # this process too. It would take an exit before that for a failure.
-      time.sleep(_GRACE_SECS)
+      time.sleep(grace_secs)
     return 1
 
 
-def _choose_gpus(args: argparse.Namespace) -> None:
+def choose_gpus(args: argparse.Namespace) -> None:
   """Shares the machine's GPUs out over its learners; others see none."""
   if args.role != 'learner':
     gpus.hide()
@@ -88,7 +92,7 @@ def main() -> int:
   """Runs the role."""
   args = role_flags.make_parser(__doc__).parse_args()
   beginning.check_reverb()
-  _choose_gpus(args)
+  choose_gpus(args)
   if args.supervised:
     child.refuse_breakpoints()
   flags.FLAGS.mark_as_parsed()  # Else absl warns of early logging.
@@ -96,4 +100,4 @@ def main() -> int:
   # Else above the progress line.
   if args.supervised or args.role != 'learner':
     logging.use_absl_handler()
-  return _run(args)
+  return run(args)

@@ -3,9 +3,9 @@
 The same command resumes it: finished runs stay as they are, interrupted ones
 are resumed.
 
-Exit codes: 0 all runs are finished, 1 some have failed (the others were run to
-their ends), 2 bad input, 129 the terminal was closed, 130 Ctrl-C, 143 asked to
-terminate.
+Exit codes: 0 all runs are finished; 1 some have failed, and the others were run
+to their ends; 2 bad input; 129 the terminal was closed; 130 Ctrl-C; 143 asked
+to terminate.
 """
 
 import argparse
@@ -155,12 +155,9 @@ class Progress:
 
   def show(self, result: results_lib.Result) -> None:
     """Prints the line of a run that has ended."""
-    if result.status != results_lib.INTERRUPTED:
-      self._num_done += 1
+    self._num_done += result.status != results_lib.INTERRUPTED
     parts = [f'[{self._num_done}/{self._num_runs}] {result.run.name} '
-             f'{result.status}']
-    if result.error:
-      parts.append(result.error)
+             f'{result.status}', result.error]
     if result.final_return is not None:
       parts.append(f'return {result.final_return:.2f}')
     if result.secs is not None:
@@ -170,7 +167,7 @@ class Progress:
       secs = (time.monotonic() - self._start) / here
       left = secs * (self._num_runs - self._num_done)
       parts.append(f'ETA {datetime.timedelta(seconds=round(left))}')
-    print(' · '.join(parts), flush=True)
+    print(' · '.join(filter(None, parts)), flush=True)
 
 
 class Host(NamedTuple):
@@ -236,40 +233,36 @@ def _connected(args: argparse.Namespace, in_process: bool, at_least: int
                ) -> Iterator[Host]:
   """Connects to a host for `at_least` runs at once; raises UserError."""
   environment = _ONE_THREAD if in_process else {}
-  if args.engine == 'local':
-    # Runs keep one thread whatever --jobs is: results must not depend on it.
-    num_jobs = args.jobs or max(
-        at_least, sizing.num_cores() if in_process else 1)
-    _check_together(num_jobs, at_least)
-    yield Host(num_jobs, lambda claimed: local.make_batch(
-        num_jobs, claimed.log_dir, environment, keep_open=claimed.lock),
-               'localhost')
-    return
-  with ray_connection.connected(args.ray_address) as nodes:
-    from impala_tf.ray_cluster import program as ray_program  # Imports Ray.
-    all_of_a_node = min((n.cpus for n in nodes if n.cpus), default=1.)
-    needs = ray_connection.Resources(
-        args.run_cpus or (1. if in_process else all_of_a_node), args.run_gpus)
-    room = ray_connection.num_places(nodes, needs)
-    if not room:
+  with contextlib.ExitStack() as stack:
+    if args.engine == 'local':
+      # Runs keep one thread whatever --jobs is: results must not depend on it.
+      num_jobs = args.jobs or max(
+          at_least, sizing.num_cores() if in_process else 1)
+      host = Host(num_jobs, lambda claimed: local.make_batch(
+          num_jobs, claimed.log_dir, environment, keep_open=claimed.lock),
+                  'localhost')
+    else:
+      nodes = stack.enter_context(ray_connection.connected(args.ray_address))
+      from impala_tf.ray_cluster import program as ray_program  # Imports Ray.
+      all_of_a_node = min((n.cpus for n in nodes if n.cpus), default=1.)
+      needs = ray_connection.Resources(
+          args.run_cpus or (1. if in_process else all_of_a_node), args.run_gpus)
+      room = ray_connection.num_places(nodes, needs)
+      if not room:
+        raise config_lib.UserError(
+            f'no node has {needs} for a run: the cluster has '
+            f'{ray_connection.describe(nodes)}; give smaller --run_cpus or '
+            '--run_gpus, or add such a node')
+      num_jobs = min(args.jobs or room, room)
+      host = Host(num_jobs, lambda claimed: ray_program.make_batch(
+          num_jobs, claimed.log_dir, environment, needs,
+          [os.path.abspath(args.directory), *user_modules.paths()], _WAIT_SECS),
+                  ray_connection.own_host())
+    if num_jobs < at_least:
       raise config_lib.UserError(
-          f'no node has {needs} for a run: the cluster has '
-          f'{ray_connection.describe(nodes)}; give smaller --run_cpus or '
-          '--run_gpus, or add such a node')
-    num_jobs = min(args.jobs or room, room)
-    _check_together(num_jobs, at_least)
-    yield Host(num_jobs, lambda claimed: ray_program.make_batch(
-        num_jobs, claimed.log_dir, environment, needs,
-        [os.path.abspath(args.directory), *user_modules.paths()], _WAIT_SECS),
-               ray_connection.own_host())
-
-
-def _check_together(num_jobs: int, at_least: int) -> None:
-  """Raises UserError if runs that share a replay cannot run at once."""
-  if num_jobs < at_least:
-    raise config_lib.UserError(
-        f'{at_least} runs share a replay and run at the same time, but only '
-        f'{num_jobs} can; give more --jobs, or smaller --run_cpus on Ray')
+          f'{at_least} runs share a replay and run at the same time, but only '
+          f'{num_jobs} can; give more --jobs, or smaller --run_cpus on Ray')
+    yield host
 
 
 def load_runs(config: plan_lib.SweepConfig,
@@ -284,12 +277,7 @@ def load_runs(config: plan_lib.SweepConfig,
   runs = [(run, gin_config.load(config.tasks[run.task], run.gin_bindings()))
           for run in kind.list_runs(config, plan_lib.corners(config))
           if run.seed == config.first_seed]  # All seeds are alike.
-  distinct = {  # By what is checked of them.
-      (loaded.environment, loaded.agent, loaded.actor, loaded.impala,
-       loaded.laser, loaded.population, loaded.learner, loaded.replay,
-       loaded.optimizer.momentum, loaded.experiment.algorithm): loaded
-      for _, loaded in runs}
-  for loaded in distinct.values():
+  for _, loaded in runs:
     beginning.check_names(loaded)
   sharing.check(config, plan_lib.groups(config, kind.list_runs(config)))
   return tasks, runs

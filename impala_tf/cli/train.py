@@ -19,9 +19,9 @@ from impala_tf.roles import beginning
 from impala_tf.roles import endpoint
 from impala_tf.roles import local_run
 from impala_tf.runs import gin_config
+from impala_tf.runs import profiling
 from impala_tf.runs import progress
 from impala_tf.runs import run_directory
-from impala_tf.runs import time_budget
 from impala_tf.runs import tracking
 from impala_tf.runtime import leftovers
 from impala_tf.runtime import output
@@ -115,5 +115,5 @@ def main() -> int:
       with progress.ProgressLine(config) as line:
         signum = _train(args, config, run_dir, chosen, line)
   if args.profile:
-    time_budget.show(config, run_dir)
+    profiling.show_time_budget(config, run_dir)
   return program.conclude(run_dir, signum)

@@ -111,7 +111,9 @@ class Link:
       raise config_lib.ConfigError(
           f'the replay at {self._address} is for unrolls of another config; '
           'agents that share one need the same level, environment, network '
-          'and LearnerConfig.unroll_length')
+          'and LearnerConfig.unroll_length; for runs from before '
+          'EnvironmentConfig.converted, give the replay '
+          "--gin_binding='EnvironmentConfig.converted = False'")
     if self._agent not in agents:
       raise config_lib.ConfigError(
           f'the replay at {self._address} is for the agents '

@@ -1,148 +1,202 @@
-"""Conversion from .gin files to configs and back; the only user of gin.
+"""Conversion from .gin files to configs and back.
 
-gin imports what a file names and calls what a value refers to. Files may come
-from strangers, so all text is checked before gin reads it, and text that does
-more than bind data is refused.
+Only gin's parser is used, since gin itself would import modules that a file
+names, and call functions that a value refers to. Files may come from strangers:
+text that does more than bind data is refused.
 """
 
-import contextlib
 import dataclasses
-import importlib.util  # gin 0.5.0 uses it without importing it.
+import difflib
 import io
 import os
 import re
-from typing import Any, Dict, Iterator, Mapping, Sequence
+from typing import Any, Iterable, NamedTuple, Optional, Sequence
 
-import gin
 from gin import config_parser
 
 from impala_tf import config as config_lib
-from impala_tf.runs import option_names
 from impala_tf.storage import files
 from impala_tf.storage import shipped
 from impala_tf.sweeps import plan as plan_lib
 
-assert importlib.util  # Imported for gin alone.
-
+# Lines with which gin's files begin. They have no effect here.
 _HEADER = ('from __gin__ import dynamic_registration\n'
            'from impala_tf import config\n')
-
-# Modules that a file may import, as gin names them.
 _MODULES = ('__gin__.dynamic_registration', 'impala_tf.config',
             'impala_tf.sweeps')
-_PREFIXES = ('config', 'sweeps')
-
-# Runs from before there was this option go on as they began.
-_CONVERTED = 'config.EnvironmentConfig.converted'
+_PREFIXES = ('', 'config', 'sweeps')
 
 # Around what `dumps` writes, so that a file that has lost its end is noticed.
 _FIRST_LINE = '# All values of a run, down to a line that says so.\n'
 _LAST_LINE = '# These were all values.\n'
 
+# Each section's options.
+_OPTIONS: dict[str, tuple[str, ...]] = {
+    section.__name__: tuple(field.name for field in dataclasses.fields(section))
+    for section in (*config_lib.sections().values(), plan_lib.SweepConfig)}
+_ALL_OPTIONS = tuple(
+    option for options in _OPTIONS.values() for option in options)
 
-class _References(config_parser.ParserDelegate):
-  """A parser delegate that records references in values and resolves none."""
+# Words of other languages for Python's True, False and None.
+_VALUES = {'true': 'True', 'yes': 'True', 'on': 'True', 'false': 'False',
+           'no': 'False', 'off': 'False', 'none': 'None', 'null': 'None',
+           'nil': 'None'}
+
+_Values = dict[str, dict[str, Any]]  # By section and option.
+
+
+class _Name(NamedTuple):
+  """The name of a value that a file binds elsewhere: %NAME."""
+  name: str
+
+
+class _Delegate(config_parser.ParserDelegate):
+  """A parser delegate that records references to code and resolves none."""
 
   def __init__(self):
-    self.names = []
-    self.macros = set()
+    self.references: list[str] = []
 
   def configurable_reference(self, scoped_configurable_name, evaluate):
     del evaluate
-    self.names.append(scoped_configurable_name)
+    self.references.append(scoped_configurable_name)
 
   def macro(self, macro_name):
-    self.macros.add(macro_name)  # The name of a value that is bound in a file.
+    return _Name(macro_name)
 
 
-def _checked(text: str, what: str, is_file: bool = True) -> io.StringIO:
-  """Returns a checked text, called `what` in messages, as a stream for gin.
+class _Reader:
+  """A reader of files and bindings; an option's last binding counts."""
 
-  Raises ConfigError if gin would import or call anything, or an option is
-  unknown. Messages give the line numbers of a file.
-  """
-  stream = io.StringIO(text)
-  stream.name = what
-  references = _References()
-  macros = []
-  imported, used = set(), set()
-  try:
-    for statement in config_parser.ConfigParser(stream, references):
-      where = what
-      if is_file:
-        where = f'{what}, line {statement.location.line_num}'
-      if references.names:
-        raise config_lib.ConfigError(
-            f'{what} refers to code (@{references.names[0]}), but a .gin file '
-            'binds data only; write the value itself')
-      if isinstance(statement, config_parser.ImportStatement):
-        if statement.module not in _MODULES:
+  def __init__(self):
+    self._values: _Values = {}
+    # For each name like %NAME, its value and the line that binds it.
+    self._named: dict[str, tuple[Any, str]] = {}
+    self._used: set[str] = set()
+    self._open: list[str] = []  # Files, each included by the one before.
+
+  def read_file(self, path: str) -> None:
+    """Reads a file, with included ones; raises ConfigError."""
+    if path in self._open:
+      raise config_lib.ConfigError(
+          f'{path} includes itself, perhaps by way of another file; leave that '
+          'include out')
+    try:
+      text = files.read(path).decode('utf-8')
+    except ValueError as error:
+      raise _unreadable(path, error) from error
+    _check_whole(path, text)
+    # Runs from before there was this option go on as they began.
+    if text.startswith(_FIRST_LINE):
+      self._bind('EnvironmentConfig', 'converted', False)
+    self._open.append(path)
+    self.read(text, path)
+    self._open.pop()
+
+  def read(self, text: str, what: str) -> None:
+    """Reads text, called `what` in messages; raises ConfigError."""
+    delegate = _Delegate()
+    try:
+      for statement in config_parser.ConfigParser(io.StringIO(text), delegate):
+        where = self._place(what, statement.location.line_num)
+        if delegate.references:
           raise config_lib.ConfigError(
-              f'{what} imports {statement.module}, but a .gin file binds data '
-              f'and may import {" and ".join(_MODULES[1:])} only; leave that '
-              'out')
-        imported.add(statement.module)
-      if isinstance(statement, config_parser.BindingStatement):
-        if statement.arg_name:
-          _check_binding(statement, where)
-          used.add(statement.selector.partition('.')[0])
-        else:
-          macros.append((statement.selector, where))
-  except SyntaxError as error:
-    found = re.search("Failed to parse token '(.*)'", error.msg)
-    if not found:
+              f'{what} refers to code (@{delegate.references[0]}), but a .gin '
+              'file binds data only; write the value itself')
+        if isinstance(statement, config_parser.ImportStatement):
+          if statement.module not in _MODULES:
+            raise config_lib.ConfigError(
+                f'{what} imports {statement.module}, but a .gin file binds '
+                f'data and may import {" and ".join(_MODULES[1:])} only; leave '
+                'that out')
+        elif isinstance(statement, config_parser.IncludeStatement):
+          self.read_file(self._find(statement.filename, where))
+        elif isinstance(statement, config_parser.BindingStatement):
+          self._add(statement, where)
+    except config_lib.ConfigError:
       raise
-    where = f'{what}, line {error.lineno}' if is_file else what
-    raise config_lib.ConfigError(  # Of an unquoted or misspelt value.
-        f'{where}: {option_names.value_problem(found[1])}') from error
-  for prefix in used:
-    if not imported.issuperset((_MODULES[0], f'impala_tf.{prefix}')):
+    except SyntaxError as error:
+      found = re.search("Failed to parse token '(.*)'", error.msg)
+      if not found:
+        raise _unreadable(what, error) from error
       raise config_lib.ConfigError(
-          f'{what} must begin with the two lines "from __gin__ import '
-          f'dynamic_registration" and "from impala_tf import {prefix}"')
-  for name, where in macros:
-    # It binds a name for other lines, but is most likely an option's.
-    if option_names.is_option(name) and name not in references.macros:
-      raise config_lib.ConfigError(
-          f'{where}: {option_names.problem("", name)}')
-  stream.seek(0)
-  return stream
+          f'{self._place(what, error.lineno)}: '
+          f'{_value_problem(found[1])}') from error
+    except Exception as error:  # Of Python's tokens, such as an open bracket.
+      raise _unreadable(what, error) from error
 
+  def _place(self, what: str, line: Optional[int]) -> str:
+    """Names a line of the open file, or the binding that is read."""
+    return f'{what}, line {line}' if self._open else what
 
-def _check_binding(statement: config_parser.BindingStatement,
-                   where: str) -> None:
-  """Raises ConfigError for an unknown option, and names the nearest."""
-  selector, option = statement.selector, statement.arg_name
-  # Modules have further ones as attributes, some of which are imported then.
-  if selector.count('.') > 1:
+  def _find(self, path: str, where: str) -> str:
+    """Finds an included file, first beside the including one."""
+    beside = os.path.dirname(self._open[-1]) if self._open else ''
+    for directory in (os.path.abspath(beside), os.getcwd(), shipped.ROOT):
+      found = os.path.normpath(os.path.join(directory, path))
+      if os.path.isfile(found):
+        return found
     raise config_lib.ConfigError(
-        f'{where}: binds {selector}, which is no section of the '
-        'config; impala_tf/config/config.py lists them')
-  module, _, section = selector.rpartition('.')
-  if selector in _PREFIXES:
-    module, section = selector, ''
-  problem = option_names.problem(section, option)
-  if problem is None and not module:
-    prefix = 'sweeps' if section == 'SweepConfig' else 'config'
-    problem = (f'{section} needs its module; write '
-               f'{prefix}.{section}.{option}')
-  if problem is not None:
-    raise config_lib.ConfigError(f'{where}: {problem}')
+        f'cannot read {where}: there is no file {path} to include')
+
+  def _add(self, statement: config_parser.BindingStatement,
+           where: str) -> None:
+    """Adds a binding; raises ConfigError for an unknown option."""
+    selector, option = statement.selector, statement.arg_name
+    if statement.scope:
+      raise config_lib.ConfigError(
+          f'{where}: {statement.scope}/{selector} has a scope, which has no '
+          'effect here; leave that out')
+    if not option and self._open:  # It binds a name for other lines.
+      self._named[selector] = statement.value, where
+      return
+    if not option or selector in _PREFIXES:
+      selector, option = '', option or selector
+    module, _, section = selector.rpartition('.')
+    if module not in _PREFIXES:
+      raise config_lib.ConfigError(
+          f'{where}: binds {selector}, which is no section of the config; '
+          'docs/configuration.md lists them')
+    problem = _problem(section, option)
+    if problem is not None:
+      raise config_lib.ConfigError(f'{where}: {problem}')
+    self._bind(section, option, statement.value)
+
+  def _bind(self, section: str, option: str, value: Any) -> None:
+    self._values.setdefault(section, {})[option] = value
+
+  def values(self) -> _Values:
+    """Returns all values that were read; raises ConfigError."""
+    values = self._resolved(self._values)
+    for name, (_, where) in self._named.items():
+      # It is most likely an option without its section.
+      if name in _ALL_OPTIONS and name not in self._used:
+        raise config_lib.ConfigError(f'{where}: {_problem("", name)}')
+    return values
+
+  def _resolved(self, value: Any) -> Any:
+    """Replaces names of values, also within containers."""
+    if isinstance(value, _Name):
+      if value.name not in self._named:
+        raise config_lib.ConfigError(
+            f'a value is %{value.name}, but no line binds {value.name}')
+      self._used.add(value.name)
+      return self._resolved(self._named[value.name][0])
+    if isinstance(value, dict):
+      return {key: self._resolved(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+      return type(value)(map(self._resolved, value))
+    return value
 
 
-def _with_neighbours(text: str, directory: str) -> str:
-  """Gives included files that lie in `directory` their whole paths."""
-
-  def found(match: re.Match) -> str:
-    path = os.path.join(os.path.abspath(directory), match[2])
-    return f'include {path!r}' if os.path.isfile(path) else match[0]
-
-  return re.sub(r'^include\s+([\'"])(.*?)\1', found, text, flags=re.MULTILINE)
+def _unreadable(what: str, error: Exception) -> config_lib.ConfigError:
+  cause = files.one_line(error, None).rstrip('.')
+  return config_lib.ConfigError(
+      f'cannot read {what}: {cause}; docs/configuration.md lists all names and '
+      'their values, docs/sweeps.md those of a sweep')
 
 
-def _open_checked(path: str) -> io.StringIO:
-  """Opens a whole file for gin, which calls this for included files too."""
-  text = files.read(path).decode('utf-8')
+def _check_whole(path: str, text: str) -> None:
+  """Raises ConfigError if a file is empty or was cut off."""
   remedy = ('put back a copy; the same training command with a new --run_dir '
             'writes one')
   if not text.strip():
@@ -153,16 +207,52 @@ def _open_checked(path: str) -> io.StringIO:
     raise config_lib.ConfigError(
         f'{path} is cut off: it should end with {_LAST_LINE.strip()!r}; '
         f'{remedy}')
-  if text.startswith(_FIRST_LINE) and _CONVERTED not in text:
-    text += f'{_CONVERTED} = False\n'
-  return _checked(_with_neighbours(text, os.path.dirname(path)), path)
 
 
-gin.add_config_file_search_path(str(shipped.ROOT))
-# In place of gin's own two readers. The other would take configs/ for a Python
-# package, and fail since it is none, instead of looking in the next place.
-gin.config._FILE_READERS[:] = [  # pylint: disable=protected-access
-    (_open_checked, os.path.isfile)]
+def _problem(section: str, option: str) -> Optional[str]:
+  """Explains an unknown option in one line; None if it exists.
+
+  `section` is such as 'LearnerConfig', or empty if only the option was given.
+  """
+  if option in _OPTIONS.get(section, ()):
+    return None
+  meant = ' or '.join(_meant(section, option))
+  hint = f'did you mean {meant}?' if meant else ''
+  if section in _OPTIONS:
+    options = ', '.join(_OPTIONS[section])
+    return f'{section} has no {option}; {hint or f"it has {options}"}'
+  if not section and option in _ALL_OPTIONS:
+    return f'{option} needs its section; write {meant}'
+  hint = hint or f'sections are {", ".join(_OPTIONS)}'
+  missing = f'section {section}' if section else option
+  return f'there is no {missing}; {hint}'
+
+
+def _value_problem(word: str) -> str:
+  """Explains an invalid value in one line, with a correction."""
+  value = _VALUES.get(word.lower())
+  if value:
+    return f'{word} is no value; did you mean {value}?'
+  return f"{word} is no value; text stands in quotes: '{word}'"
+
+
+def _meant(section: str, option: str) -> list[str]:
+  """Lists probable options: the nearest section's, else any section's."""
+  near = section if section in _OPTIONS else _nearest(section, _OPTIONS)
+  for wanted in (option, _nearest(option, _OPTIONS.get(near, ())),
+                 _nearest(option, _ALL_OPTIONS)):
+    found = {name: f'{name}.{wanted}' for name in _OPTIONS
+             if wanted in _OPTIONS[name]}
+    if found:
+      return [found[near]] if near in found else list(found.values())
+  return []
+
+
+def _nearest(name: str, names: Iterable[str]) -> str:
+  """Returns the nearest name, ignoring case; '' if none is near."""
+  by_lower_case = {n.lower(): n for n in names}
+  found = difflib.get_close_matches(name.lower(), by_lower_case, n=1)
+  return by_lower_case[found[0]] if found else ''
 
 
 def load(path: str, bindings: Sequence[str] = ()) -> config_lib.Config:
@@ -173,94 +263,42 @@ def load(path: str, bindings: Sequence[str] = ()) -> config_lib.Config:
   working directory and from the one that holds configs/, and cannot be URLs.
   Bindings are such as 'LearnerConfig.batch_size = 16'.
   """
-  with _parsed(path, bindings):
-    return _from_gin()
-
-
-def load_sweep(path: str, kind: str = '') -> plan_lib.SweepConfig:
-  """Reads a sweep's .gin file, like `load`; `kind` is `find_config`'s."""
-  with _parsed(path, kind=kind):
-    for name in _bound_names():
-      if name != 'sweeps.SweepConfig':
-        raise config_lib.ConfigError(
-            f'{name} cannot be bound for a sweep as a whole; put it into '
-            'SweepConfig.fixed')
-    return plan_lib.SweepConfig(**_bindings_of('sweeps.SweepConfig'))
-
-
-@contextlib.contextmanager
-def _parsed(path: str, bindings: Sequence[str] = (), kind: str = ''
-            ) -> Iterator[None]:
-  """Loads a file and bindings into gin as long as the context lasts."""
-  is_url = files.is_url(path)
-  if not is_url:
-    path = shipped.find_config(path, kind)
-  elif not files.exists(path):
-    raise config_lib.ConfigError(
-        f'there is no file {path}; give the URL of a .gin file')
-  gin.clear_config()
-  try:
-    with _explained(path):
-      if is_url:  # gin has no way to URLs, so that no file can include one.
-        gin.parse_config(_open_checked(path))
-      else:
-        gin.parse_config_files_and_bindings(
-            [path], None, finalize_config=False)
-    for binding in bindings:
-      qualified = re.sub(r'^\s*(?:config\.)?', 'config.', binding, count=1)
-      what = f'the binding {binding!r}'
-      with _explained(what):
-        gin.parse_config(_checked(_HEADER + qualified, what, is_file=False))
-    with _explained(path):
-      yield
-  finally:
-    gin.clear_config()
-
-
-@contextlib.contextmanager
-def _explained(what: str) -> Iterator[None]:
-  """Turns any exception that gin raises into a ConfigError."""
-  try:
-    yield
-  except config_lib.ConfigError as error:
-    # gin adds lines that say where a file was included.
-    raise config_lib.ConfigError(str(error).partition('\n')[0]) from error
-  except RecursionError as error:
-    raise config_lib.ConfigError(
-        f'{what} includes itself, perhaps by way of another file; leave that '
-        'include out') from error
-  except Exception as error:
-    cause = files.one_line(error, None).rstrip('.')
-    raise config_lib.ConfigError(
-        f'cannot read {what}: {cause}; docs/configuration.md lists all names '
-        'and their values, docs/sweeps.md those of a sweep') from error
-
-
-def _from_gin() -> config_lib.Config:
-  """Builds a config from the bound values of its sections."""
+  values = _read(path, bindings)
   sections = config_lib.sections()
   known = [section.__name__ for section in sections.values()]
-  # A value that is bound in a scope, or to another class, has no effect.
-  for name in _bound_names():
-    if re.sub(r'^config\.', '', name) not in known:
+  for name in values:
+    if name not in known:
       raise config_lib.ConfigError(
           f'{name} is no section of the config; sections are '
           f'{", ".join(known)}')
   return config_lib.Config(**{
-      name: section(**_bindings_of(f'config.{section.__name__}'))
+      name: section(**values.get(section.__name__, {}))
       for name, section in sections.items()})
 
 
-def _bound_names() -> Sequence[str]:
-  """Returns the class of each bound value, once for each value."""
-  return re.findall(r'^(\S+)\.\w+ =', gin.config_str(), re.MULTILINE)
+def load_sweep(path: str, kind: str = '') -> plan_lib.SweepConfig:
+  """Reads a sweep's .gin file, like `load`; `kind` is `find_config`'s."""
+  values = _read(path, kind=kind)
+  for name in values:
+    if name != 'SweepConfig':
+      raise config_lib.ConfigError(
+          f'{name} cannot be bound for a sweep as a whole; put it into '
+          'SweepConfig.fixed')
+  return plan_lib.SweepConfig(**values.get('SweepConfig', {}))
 
 
-def _bindings_of(name: str) -> Mapping[str, Any]:
-  try:
-    return gin.get_bindings(name)
-  except ValueError:  # Not named in any file: all defaults.
-    return {}
+def _read(path: str, bindings: Sequence[str] = (), kind: str = '') -> _Values:
+  """Reads a file, then bindings."""
+  if not files.is_url(path):
+    path = shipped.find_config(path, kind)
+  elif not files.exists(path):
+    raise config_lib.ConfigError(
+        f'there is no file {path}; give the URL of a .gin file')
+  reader = _Reader()
+  reader.read_file(path)
+  for binding in bindings:
+    reader.read(binding.strip(), f'the binding {binding!r}')
+  return reader.values()
 
 
 def dumps(config: config_lib.Config) -> str:
@@ -284,7 +322,7 @@ def _section(module: str, section: Any) -> str:
       for field in dataclasses.fields(section))
 
 
-def values(config: config_lib.Config) -> Dict[str, Any]:
+def values(config: config_lib.Config) -> dict[str, Any]:
   """Returns the value of each option by its name in .gin files."""
   return {f'{type(section).__name__}.{option}': value
           for section in vars(config).values()

@@ -26,17 +26,25 @@ def write(run_dir: str, config: config_lib.Config, frames: int) -> None:
   # Here, since they import TensorFlow, which takes seconds.
   from tensorboard.compat.proto import event_pb2
   from tensorboard.compat.proto import summary_pb2
+  from tensorboard.plugins.hparams import api_pb2
+  from tensorboard.plugins.hparams import summary as hparams
   from tensorboard.plugins.text import summary_v2 as text
   from tensorboard.summary.writer import event_file_writer
   directory = os.path.join(run_dir, 'tensorboard')
+  columns = hparams.experiment_pb(
+      [api_pb2.HParamInfo(name=name, type=api_pb2.DataType.Value(
+          f'DATA_TYPE_{_column_type(default)}'))
+       for name, default in values(config_lib.Config()).items()],
+      [api_pb2.MetricInfo(name=api_pb2.MetricName(tag=tag)) for tag in METRICS])
+  session = hparams.session_start_pb(_cells(config), group_name=run_dir)
   try:
     for name in files.names(directory):
       if name.endswith(_SUFFIX):
         files.remove(os.path.join(directory, name))
     events = event_file_writer.EventFileWriter(
         directory, filename_suffix=_SUFFIX)
-    for step, summary in ((0, _experiment()), (0, _session(run_dir, config)),
-                          (frames, text.text_pb('config', _markdown(config)))):
+    for step, summary in ((0, columns), (0, session), (
+        frames, text.text_pb('config', _markdown(config)))):
       # The plugins make TensorFlow's message, the writer takes TensorBoard's.
       events.add_event(event_pb2.Event(
           wall_time=time.time(), step=step,
@@ -52,36 +60,19 @@ def values(config: config_lib.Config) -> Dict[str, Any]:
           for name, value in gin_config.values(config).items()}
 
 
-def _experiment() -> Any:
-  """Makes the summary that lists the dashboard's columns."""
-  from tensorboard.plugins.hparams import api_pb2
-  from tensorboard.plugins.hparams import summary
-  # Types are those of the defaults.
-  types = {bool: api_pb2.DATA_TYPE_BOOL, int: api_pb2.DATA_TYPE_FLOAT64,
-           float: api_pb2.DATA_TYPE_FLOAT64}
-  return summary.experiment_pb(
-      hparam_infos=[
-          api_pb2.HParamInfo(name=name, type=types.get(
-              type(value), api_pb2.DATA_TYPE_STRING))
-          for name, value in values(config_lib.Config()).items()],
-      metric_infos=[
-          api_pb2.MetricInfo(name=api_pb2.MetricName(tag=tag))
-          for tag in METRICS])
+def _column_type(default: Any) -> str:
+  """Names the one type of a column; text if the default is None."""
+  if isinstance(default, bool):
+    return 'BOOL'
+  return 'FLOAT64' if isinstance(default, (int, float)) else 'STRING'
 
 
-def _session(run_dir: str, config: config_lib.Config) -> Any:
-  """Makes the summary with the values of this run."""
-  from tensorboard.plugins.hparams import summary
+def _cells(config: config_lib.Config) -> Dict[str, Any]:
+  """Returns a run's values; a column of numbers has a gap for None."""
   defaults = values(config_lib.Config())
-  # A column has one type: text where the default is None. A column of numbers
-  # has a gap where the value is None.
-  hparams = {}
-  for name, value in values(config).items():
-    if not isinstance(defaults[name], (bool, int, float)):
-      hparams[name] = str(value)
-    elif value is not None:
-      hparams[name] = value
-  return summary.session_start_pb(hparams, group_name=run_dir)
+  return {name: str(value) if _column_type(defaults[name]) == 'STRING'
+          else value for name, value in values(config).items()
+          if value is not None or _column_type(defaults[name]) == 'STRING'}
 
 
 def _markdown(config: config_lib.Config) -> str:

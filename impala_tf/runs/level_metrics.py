@@ -1,8 +1,7 @@
 """Metrics of each level of a run, and of its suite as a whole."""
 
-import collections
 import statistics
-from typing import Any, Deque, Dict, List, Mapping, Sequence
+from typing import Any, Mapping, Sequence
 
 import numpy as np
 
@@ -26,11 +25,7 @@ class LevelLog:
     self._levels = levels
     self._frames = frames
     self._frames_per_unroll = frames_per_unroll
-    self._returns: List[Deque[float]] = [
-        collections.deque(maxlen=EPISODE_WINDOW) for _ in levels]
-    self._metrics: List[Dict[str, Deque[float]]] = [
-        collections.defaultdict(
-            lambda: collections.deque(maxlen=EPISODE_WINDOW)) for _ in levels]
+    self._episodes = [metrics.EpisodeWindow(EPISODE_WINDOW) for _ in levels]
     # Levels whose returns can be normalised by a human's.
     self._suites = {level: suite for level in levels
                     if (suite := levels_lib.suite_of(level))}
@@ -42,24 +37,20 @@ class LevelLog:
 
   def add(self, is_first: np.ndarray, episode_return: np.ndarray,
           lags: np.ndarray, level_index: np.ndarray,
-          episode_metrics: Mapping[str, np.ndarray] = metrics.NO_METRICS
-          ) -> None:
+          columns: Mapping[str, np.ndarray]) -> None:
     """Adds the new unrolls of an update.
 
-    `is_first`, bool [T, B], and raw returns, float32 [T, B], are as in
-    `training_log.EpisodeWindow.add`; lags, int64 [B], are in updates;
-    `level_index` is int32 [B]; metrics of episodes are float32 [T, B] by name.
+    Arrays [T, B] are as in `metrics.EpisodeWindow.add`; lags, int64 [B], are in
+    updates; `level_index` is int32 [B].
     """
     num_levels = len(self._levels)
     num_unrolls = np.bincount(level_index, minlength=num_levels)
     self._frames.assign_add(num_unrolls * self._frames_per_unroll)
     self._num_unrolls += num_unrolls
     self._lag_sums += np.bincount(level_index, lags, num_levels)
-    for t, b in zip(*np.nonzero(is_first & np.isfinite(episode_return))):
-      level = level_index[b]
-      self._returns[level].append(float(episode_return[t, b]))
-      for name, values in episode_metrics.items():
-        self._metrics[level][name].extend(metrics.reported(values[t, b:b + 1]))
+    for level in np.unique(level_index[is_first.any(axis=0)]):
+      self._episodes[level].add(
+          is_first & (level_index == level), episode_return, columns)
 
   def finish(self) -> metrics.Row:
     """Returns the levels' metrics for a row, and restarts policy lags.
@@ -75,23 +66,20 @@ class LevelLog:
     tables.
     """
     row: metrics.Row = {}
-    means = [statistics.fmean(returns) if returns else None
-             for returns in self._returns]
+    scores = []
     for i, (level, frames) in enumerate(zip(self._levels,
                                             self._frames.numpy())):
       row[f'level/{level}/frames'] = int(frames)
-      if means[i] is not None:
-        row[f'level/{level}/episode_return'] = means[i]
-      row.update({f'level/{level}/{name}': value for name, value in
-                  metrics.mean_by_column(self._metrics[i]).items()})
+      means = self._episodes[i].means()
+      row.update({f'level/{level}/{name}': mean
+                  for name, mean in means.items()})
+      if means and level in self._suites:
+        scores.append(self._suites[level].human_normalised_score(
+            level, means['episode_return']))
       if self._num_unrolls[i]:
         row[f'level/{level}/policy_lag'] = float(
             self._lag_sums[i] / self._num_unrolls[i])
     self._restart()
-    scores = {level: self._suites[level].human_normalised_score(level, mean)
-              for level, mean in zip(self._levels, means)
-              if level in self._suites and mean is not None}
     if scores and len(scores) == len(self._suites):
-      row[HEADLINE] = statistics.fmean(
-          min(1., score) for score in scores.values())
+      row[HEADLINE] = statistics.fmean(min(1., score) for score in scores)
     return row

@@ -4,10 +4,11 @@ Only the writer imports TensorBoard, so that programs which read rows (progress,
 plots) start at once.
 """
 
+import collections
 import json
 import os
 import time
-from typing import Any, Callable, Dict, List, Mapping, Sequence, Tuple
+from typing import Any, Callable, Mapping, Optional, Sequence
 
 from absl import logging
 import numpy as np
@@ -18,11 +19,10 @@ from impala_tf.storage import line_log
 
 FILE_NAME = 'metrics.jsonl'
 EPISODE_WINDOW = 100
-NO_METRICS: Mapping[str, np.ndarray] = {}
 # In place of an episode metric that is no number; unrolls with NaN are refused.
 MISSING = float(np.finfo(np.float32).min)
 
-Row = Dict[str, Any]
+Row = dict[str, Any]
 
 
 def mean_by_column(values: Mapping[str, Sequence[float]]) -> Row:
@@ -31,9 +31,45 @@ def mean_by_column(values: Mapping[str, Sequence[float]]) -> Row:
           for name, numbers in values.items() if len(numbers)}
 
 
-def reported(values: np.ndarray) -> List[float]:
+def reported(values: np.ndarray) -> list[float]:
   """Lists those values of an episode metric that are not `MISSING`."""
   return [float(value) for value in values if value != MISSING]
+
+
+class EpisodeWindow:
+  """Returns, and other columns, of the last full episodes.
+
+  Episodes with a non-finite return are counted, but not averaged.
+  """
+
+  def __init__(self, size: int):
+    self._values: dict[str, collections.deque[float]] = collections.defaultdict(
+        lambda: collections.deque(maxlen=size))
+    self._size = size
+    self.num_episodes = 0
+
+  def add(self, is_first: np.ndarray, episode_return: np.ndarray,
+          columns: Mapping[str, np.ndarray]) -> None:
+    """Adds the episodes that ended within a batch of unrolls, arrays [T, B].
+
+    `is_first` says whether x_1 to x_T begin an episode: x_0 was the last of an
+    earlier unroll and counted there. Returns are raw; columns are by name.
+    """
+    is_known = is_first & np.isfinite(episode_return)
+    for name, values in {'episode_return': episode_return, **columns}.items():
+      self._values[name].extend(reported(values[is_known]))
+    self.num_episodes += int(np.sum(is_first))
+
+  @property
+  def mean_return(self) -> Optional[float]:
+    """Mean return of a full window; None before there are so many episodes."""
+    returns = self._values['episode_return']
+    return float(np.mean(returns)) if len(returns) == self._size else None
+
+  def means(self) -> Row:
+    """Returns the mean of each column that has values."""
+    return {name: float(np.mean(values))
+            for name, values in self._values.items() if values}
 
 
 class MetricsWriter:
@@ -98,12 +134,12 @@ class RowReader:
     """Begins before the first row of a run's directory, a path or URL."""
     self._journal = line_log.open_for_reading(os.path.join(run_dir, FILE_NAME))
 
-  def new_rows(self) -> List[Row]:
+  def new_rows(self) -> list[Row]:
     """Returns rows since the last call, see `line_log.open_for_reading`."""
     return [json.loads(line) for line in self._journal.new_lines()]
 
 
-def read_rows(run_dir: str) -> List[Row]:
+def read_rows(run_dir: str) -> list[Row]:
   """Reads all rows of a run, oldest first; empty without a file.
 
   `run_dir` may also be the path of a file like `metrics.jsonl`. Raises
@@ -122,7 +158,7 @@ def read_rows(run_dir: str) -> List[Row]:
 
 
 def points(rows: Sequence[Row], metric: str,
-           x: str = 'frames') -> List[Tuple[float, float]]:
+           x: str = 'frames') -> list[tuple[float, float]]:
   """Returns pairs of `x` and `metric` from the rows that have both."""
   return [(row[x], row[metric]) for row in rows
           if row.get(metric) is not None and row.get(x) is not None]

@@ -1,19 +1,31 @@
-"""Profiles of a run: TensorBoard's of updates, and times of actors' hops.
+"""Profiles of a run: TensorBoard's of updates, and the time budget of unrolls.
 
 Only the profile of updates imports TensorFlow.
 """
 
 import json
 import os
+import statistics
 import time
-from typing import Any, Dict, List, Mapping
+from typing import Any, Callable, Dict, List, Mapping
 
+from impala_tf import config as config_lib
+from impala_tf.runs import metrics
+from impala_tf.runtime import sizing
 from impala_tf.storage import files
 
 _SKIPPED_UPDATES = 20  # The first build graphs and allocate memory.
 _PROFILED_UPDATES = 5
 _WRITE_INTERVAL_SECS = 2.
 _DIRECTORY = 'profile'
+_ROWS = 12  # The last minute.
+_LABELS = {
+    'weights': 'waiting for weights',
+    'environment': 'stepping',
+    'assembly': 'assembling unrolls',
+    'write': 'writing to Reverb',
+    'queue_full': 'blocked on the queue',
+}
 
 
 class LearnerProfiler:
@@ -26,7 +38,7 @@ class LearnerProfiler:
     self._num_updates = 0
 
   def after_update(self, update: Any) -> None:
-    """Starts or stops the profile if it is time; `update` is not looked at."""
+    """Starts or stops the profile if it is time."""
     del update
     self._num_updates += 1
     if self._num_updates == _SKIPPED_UPDATES:
@@ -38,26 +50,81 @@ class LearnerProfiler:
 class HopTimesWriter:
   """A writer that keeps a file of an actor's seconds an unroll by hop."""
 
-  def __init__(self, run_dir: str, name: str):
+  def __init__(self, run_dir: str, name: str,
+               clock: Callable[[], float] = time.monotonic):
     """Makes the directory; `name` is the actor's, unique in the run."""
     self._path = os.path.join(run_dir, _DIRECTORY, f'{name}.json')
     files.make_directory(os.path.dirname(self._path))
     self._num_unrolls = 0
-    self._last_write = time.monotonic()
+    self._clock = clock
+    self._last_write = clock()
 
   def add_unroll(self, secs: Mapping[str, float]) -> None:
     """Counts an unroll; `secs` has the actor's total seconds by hop."""
     self._num_unrolls += 1
-    if time.monotonic() - self._last_write < _WRITE_INTERVAL_SECS:
+    if self._clock() - self._last_write < _WRITE_INTERVAL_SECS:
       return
-    self._last_write = time.monotonic()
+    self._last_write = self._clock()
     files.write(self._path, json.dumps(
         {name: total / self._num_unrolls
          for name, total in secs.items()}).encode('utf-8'))
 
 
-def read_hop_times(run_dir: str) -> List[Dict[str, float]]:
+def _read_hop_times(run_dir: str) -> List[Dict[str, float]]:
   """Reads each actor's seconds an unroll by hop."""
   directory = os.path.join(run_dir, _DIRECTORY)
   return [json.loads(files.read(os.path.join(directory, name)))
           for name in files.names(directory) if name.endswith('.json')]
+
+
+def time_budget(config: config_lib.Config, run_dir: str) -> Dict[str, float]:
+  """Computes the seconds that an unroll spends in each hop, in turn.
+
+  Actors measure their hops. The wait in the queue follows from how many unrolls
+  wait there and how many come a second (Little's law). Batching is the rest of
+  the policy lag, which counts from the fetching of parameters to learning. The
+  run needs `--profile`; the result is empty if it ended too soon.
+  """
+  hop_times = _read_hop_times(run_dir)
+  rows = metrics.read_rows(run_dir)[-_ROWS:]
+  if not hop_times or len(rows) < 2:
+    return {}
+
+  def mean_of(name):
+    return statistics.fmean(row[name] for row in rows)
+
+  learner = sizing.fit(config).learner
+  updates = rows[-1]['updates'] - rows[0]['updates']
+  update_secs = (rows[-1]['secs'] - rows[0]['secs']) / updates
+  budget = {name: statistics.fmean(times[name] for times in hop_times)
+            for name in hop_times[0]}
+  playing_secs = sum(budget.values())
+  budget['in the queue'] = (
+      mean_of('queue_occupancy') * learner.queue_capacity
+      / learner.batch_size * update_secs)
+  budget['batching'] = max(0., mean_of('policy_lag') * update_secs
+                           - playing_secs - budget['in the queue'])
+  budget['learning'] = (1 - mean_of('learner_wait_share')) * update_secs
+  return budget
+
+
+def show_time_budget(config: config_lib.Config, run_dir: str) -> None:
+  """Prints the time budget of a run as a table, see `time_budget`."""
+  budget = time_budget(config, run_dir)
+  if not budget:
+    print('No time budget: the run ended before there was one')
+    return
+  import rich.box
+  import rich.console
+  import rich.table
+  total = sum(budget.values())
+  table = rich.table.Table(box=rich.box.SIMPLE)
+  table.add_column('the life of an unroll')
+  table.add_column('ms', justify='right')
+  table.add_column('share', justify='right')
+  for name, secs in budget.items():
+    table.add_row(_LABELS.get(name, name), f'{secs * 1e3:.1f}',
+                  f'{secs / total:.1%}')
+  table.add_section()
+  table.add_row('all', f'{total * 1e3:.1f}', '100.0%')
+  rich.console.Console(highlight=False).print(table)

@@ -84,8 +84,8 @@ class ProgressLine:
   def __enter__(self):
     if self._live:
       self._live.start(refresh=True)
-    # After `start`, which puts itself in front of stderr: what is logged is
-    # printed above the line and does not tear it.
+    # After `start`, which puts itself in front of stderr: log messages are
+    # printed above the line and do not tear it.
     root = logging.getLogger()
     self._logged_before = root.handlers[:], root.level
     root.handlers[:] = []

@@ -1,6 +1,9 @@
 """A run's directory, which is claimed before anything is written.
 
-It may be a URL; see `files`.
+It may be a URL; see `files`. How an agent learns and how the run is operated
+may change when it is resumed. The game, network, algorithm and seed may not:
+parameters, returns and the best checkpoint would mean something else, or could
+not be read.
 """
 
 import contextlib
@@ -13,7 +16,6 @@ import re
 from typing import Iterator, List, Optional
 
 from impala_tf import config as config_lib
-from impala_tf.runs import config_changes
 from impala_tf.runs import gin_config
 from impala_tf.runs import history
 from impala_tf.runs import metrics
@@ -27,6 +29,22 @@ LOCK = '.lock'
 # begin so.
 _LEFTOVERS = (LOCK, files.new_path(gin_config.config_path('')))
 _REACH_SECS = 30.
+
+# Sections of which everything may change, but for `_FIXED`. New sections and
+# those of environments and networks are left out: nothing of them may.
+_OPEN_SECTIONS = ('ActorConfig', 'ExperimentConfig', 'ImpalaConfig',
+                  'LaserConfig', 'LearnerConfig', 'OptimizerConfig',
+                  'ReplayConfig')
+_FIXED = ('ExperimentConfig.algorithm', 'ExperimentConfig.seed',
+          'LearnerConfig.num_learners', 'OptimizerConfig.bias_correction')
+# Paths of these files may differ between machines.
+_OPEN = ('DmlabConfig.dataset_path', 'DmlabConfig.level_cache_dir')
+# Options that a replay on disk depends on.
+_OF_SAVED_REPLAY = (
+    'LearnerConfig.unroll_length', 'ReplayConfig.capacity_unrolls',
+    'ReplayConfig.episode_unrolls', 'ReplayConfig.priority_exponent',
+    'ReplayConfig.replay_fraction', 'ReplayConfig.sampling',
+    'ReplayConfig.survives_resume')
 
 
 class RunDirectoryError(config_lib.UserError):
@@ -133,10 +151,29 @@ def _check(path: str, config: config_lib.Config, allow_changes: bool) -> None:
           f'{path} holds a run with another config: {", ".join(changed)}; '
           'give the same config to resume, or another --run_dir, or '
           '--allow_changes to go on with these changes')
-    config_changes.check(old, config)
+    check_changes(old, config)
   elif any(not name.startswith(_LEFTOVERS) for name in files.names(path)):
     raise RunDirectoryError(f'{path} is not empty and holds no run; choose '
                             'another --run_dir')
+
+
+def check_changes(old: config_lib.Config, new: config_lib.Config) -> None:
+  """Raises ConfigError if a run cannot resume with these changes."""
+  keeps_replay = old.num_replayed and old.replay.survives_resume
+  refused = []
+  for difference in gin_config.differences(old, new):
+    name = difference.partition(' ')[0]
+    may_change = name in _OPEN or (
+        name.partition('.')[0] in _OPEN_SECTIONS and name not in _FIXED)
+    if not may_change or keeps_replay and name in _OF_SAVED_REPLAY:
+      refused.append(difference)
+  if (old.optimizer.max_gradient_norm is None) != (
+      new.optimizer.max_gradient_norm is None):
+    refused.append('OptimizerConfig.max_gradient_norm to or from None')
+  if refused:
+    raise config_lib.ConfigError(
+        f'these cannot change within a run: {", ".join(refused)}; leave them '
+        'as they are, or begin another run with --init_from')
 
 
 @contextlib.contextmanager
@@ -184,26 +221,30 @@ def _changed(path: str, config: config_lib.Config) -> Iterator[None]:
   Changes are printed and added to the run's history. A UserError before the
   next checkpoint undoes them.
   """
-  before = files.read(gin_config.config_path(path))
-  changes = gin_config.differences(
-      gin_config.load(gin_config.config_path(path)), config)
+  own = gin_config.config_path(path)
+  before = files.read(own)
+  changes = gin_config.differences(gin_config.load(own), config)
   if not changes:
     yield
     return
   checkpoints = _checkpoints(path)
   with _writing(path):
     history.add(path, changed=changes, checkpoint=next(iter(checkpoints), None))
-    files.write(gin_config.config_path(path),
-                gin_config.dumps(config).encode('utf-8'))
-  print(f'Changed, as {history.path(path)} tells: {", ".join(changes)}',
+    _write_config(path, config)
+  print(f'Changed, as noted in {history.path(path)}: {", ".join(changes)}',
         flush=True)
   try:
     yield
   except config_lib.UserError:
     if _checkpoints(path) == checkpoints:  # It was refused, not learned by.
-      files.write(gin_config.config_path(path), before)
+      files.write(own, before)
       history.remove_last(path)
     raise
+
+
+def _write_config(path: str, config: config_lib.Config) -> None:
+  files.write(gin_config.config_path(path),
+              gin_config.dumps(config).encode('utf-8'))
 
 
 @contextlib.contextmanager
@@ -226,8 +267,7 @@ def claim(path: str, config: config_lib.Config,
     resuming = files.exists(gin_config.config_path(path))
     if not resuming:
       with _writing(path):
-        files.write(gin_config.config_path(path),
-                    gin_config.dumps(config).encode('utf-8'))
+        _write_config(path, config)
     try:
       with _changed(path, config):
         yield resuming

@@ -1,6 +1,5 @@
 """Shared replays of sweeps' runs and populations' members."""
 
-import os
 from typing import List, Mapping, NamedTuple, Sequence
 
 from impala_tf import config as config_lib
@@ -22,8 +21,8 @@ class SharedReplay(NamedTuple):
 
 def check_sampling(config: config_lib.Config) -> None:
   """Raises ConfigError if a replay's sampling rules out sharing."""
-  # Episodes are chained, and priorities set, by one agent: others would not
-  # know what to write again where the replay was lost, or whose loss counts.
+  # One agent chains episodes and sets priorities. Others would not know what to
+  # write again once the replay is lost, or whose loss counts.
   if config.replay.sampling != 'unrolls':
     raise config_lib.ConfigError(
         f'ReplayConfig.sampling is {config.replay.sampling!r}, but a replay '
@@ -70,13 +69,12 @@ def plan(groups: Sequence[plan_lib.Group], to_do: Sequence[plan_lib.Run],
     absent = [str(i) for name, i in agents.items() if name not in names]
     first = group.runs[0]
     task_path = directory.task_path(first)
-    flags = [f'--config={task_path}',
-             *(f'--gin_binding={line}' for line in first.gin_bindings()),
-             f'--num_agents={len(agents)}']
+    flags = [f'--config={task_path}', f'--num_agents={len(agents)}',
+             *(f'--gin_binding={line}' for line in first.gin_bindings())]
     if absent:
       flags.append(f'--absent={",".join(absent)}')
     if gin_config.load(task_path, first.gin_bindings()).replay.survives_resume:
-      flags.append(f'--run_dir={os.path.abspath(directory.replay_dir(group))}')
+      flags.append(f'--run_dir={directory.replay_dir(group)}')
     shared.append(SharedReplay(
         group.name, role_commands.command('replay', address, *flags),
         {name: [f'--replay_address={address}', f'--agent={agent}']

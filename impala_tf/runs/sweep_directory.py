@@ -1,11 +1,11 @@
 """A sweep's directory: its config, its runs, and the table of results.
 
-    sweep.gin            the sweep's config, all values spelt out
-    tasks/TASK.gin       each task's config when the sweep began
-    runs/TASK/VARIANT/SETTING/seed_N/   a training run each
-    replays/TASK/VARIANT/               shared replays that survive
-    logs/TASK/VARIANT/SETTING/seed_N.log
-    results.csv          a line for each run that has ended
+- sweep.gin: the sweep's config, all values spelt out
+- tasks/TASK.gin: each task's config when the sweep began
+- runs/TASK/VARIANT/SETTING/seed_N/: a training run each
+- replays/TASK/VARIANT/: shared replays that survive
+- logs/TASK/VARIANT/SETTING/seed_N.log
+- results.csv: a line for each run that has ended
 
 A directory of populations has population.gin, and TASK/VARIANT/seed_N/SETTING:
 the members of a population lie side by side; best.json names the best one.
@@ -93,8 +93,7 @@ class SweepDirectory:
     return os.path.abspath(self._path / 'tasks' / f'{run.task}.gin')
 
   def replay_dir(self, group: plan_lib.Group) -> str:
-    """Returns the directory in which a shared replay is saved."""
-    return str(self._path / 'replays' / group.name)
+    return os.path.abspath(self._path / 'replays' / group.name)
 
   def run_dir(self, run: plan_lib.Run) -> str:
     return str(self._path / 'runs' / run.name)
@@ -114,8 +113,8 @@ class SweepDirectory:
   def record(self, run: plan_lib.Run, status: str,
              error: str) -> results_lib.Result:
     """Records the result of a run that has ended in the table of results."""
-    result = results_lib.result(run, status, error,
-                                  metrics.read_rows(self.run_dir(run)))
+    result = results_lib.result(
+        run, status, error, metrics.read_rows(self.run_dir(run)))
     self._results[_key(run)] = result
     files.write(str(self._path / RESULTS),
                 results_lib.to_csv(self.results()).encode())

@@ -47,7 +47,7 @@ class Totals(tf.Module):
 
 
 class LogSettings(NamedTuple):
-  """Where and when rows are written."""
+  """Place, times and columns of rows."""
   run_dir: str  # Directory of `metrics.jsonl`, a path or URL.
   num_fresh: int  # New unrolls of a batch, its first ones.
   interval_secs: float  # Seconds between rows, at least.
@@ -55,55 +55,6 @@ class LogSettings(NamedTuple):
   interval_updates: int = 1
   # Names of the M numbers that levels report of episodes.
   episode_metrics: Sequence[str] = ()
-
-
-class EpisodeWindow:
-  """Returns and lengths of the last 100 full episodes.
-
-  Episodes with a non-finite return are counted, but not averaged.
-  """
-
-  def __init__(self):
-    self._returns = collections.deque(maxlen=metrics_lib.EPISODE_WINDOW)
-    self._steps = collections.deque(maxlen=metrics_lib.EPISODE_WINDOW)
-    self._metrics: dict[str, collections.deque[float]] = {}
-    self.num_episodes = 0
-
-  def add(self, is_first: np.ndarray, episode_return: np.ndarray,
-          episode_steps: np.ndarray,
-          metrics: Mapping[str, np.ndarray] = metrics_lib.NO_METRICS
-          ) -> None:
-    """Adds the episodes that ended within a batch of unrolls, arrays [T, B].
-
-    `is_first` says whether x_1 to x_T begin an episode: x_0 was the last of an
-    earlier unroll and counted there. Returns are raw, lengths in agent steps;
-    `metrics` are what the level reported, by name.
-    """
-    is_told = is_first & np.isfinite(episode_return)
-    self._returns.extend(episode_return[is_told].tolist())
-    self._steps.extend(episode_steps[is_told].tolist())
-    for name, values in metrics.items():
-      self._metrics.setdefault(name, collections.deque(
-          maxlen=metrics_lib.EPISODE_WINDOW)).extend(
-              metrics_lib.reported(values[is_told]))
-    self.num_episodes += int(np.sum(is_first))
-
-  @property
-  def mean_return(self) -> Optional[float]:
-    """Mean return of 100 episodes; None before there are so many."""
-    is_full = len(self._returns) == metrics_lib.EPISODE_WINDOW
-    return float(np.mean(self._returns)) if is_full else None
-
-  def means(self) -> Mapping[str, float]:
-    """Returns mean return, length in agent steps and what levels reported.
-
-    It is empty without episodes.
-    """
-    if not self._returns:
-      return {}
-    return {'episode_return': float(np.mean(self._returns)),
-            'episode_steps': float(np.mean(self._steps)),
-            **metrics_lib.mean_by_column(self._metrics)}
 
 
 class Interval:
@@ -186,7 +137,7 @@ class TrainingLog:
     self._gather = gather
     self._on_row = on_row
     self._writer = metrics_lib.MetricsWriter(settings.run_dir)
-    self._episodes = EpisodeWindow()
+    self._episodes = metrics_lib.EpisodeWindow(metrics_lib.EPISODE_WINDOW)
     self._num_lost = 0
     self._interval = Interval(
         settings.interval_secs, int(learner.num_frames.numpy()))
@@ -198,7 +149,7 @@ class TrainingLog:
     # was all that is replayed. NumPy slices, because those of tensors would
     # cost more than all else here.
     env_outputs, num_fresh = update.batch.env_outputs, self._settings.num_fresh
-    names = self._settings.episode_metrics
+    names = [f'episode/{name}' for name in self._settings.episode_metrics]
     metrics = [env_outputs.episode_metrics.numpy()[1:, :num_fresh, m]
                for m in range(len(names))]
     (step_type, episode_return, episode_steps, level_index, lags,
@@ -212,12 +163,13 @@ class TrainingLog:
     is_lost = is_first & (episode_steps == 0)
     self._num_lost += int(np.sum(is_lost))
     is_first &= ~is_lost
-    by_name = dict(zip(names, metrics))
-    self._episodes.add(is_first, episode_return, episode_steps, by_name)
+    columns = dict(zip(names, metrics))
+    self._episodes.add(is_first, episode_return,
+                       {'episode_steps': episode_steps, **columns})
     self._interval.add(update.metrics, lags, update.wait_secs)
     if self._level_log:
       self._level_log.add(
-          is_first, episode_return, lags, level_index, by_name)
+          is_first, episode_return, lags, level_index, columns)
     update.episode_return = self._episodes.mean_return
     if self._interval.is_over and (
         update.updates % self._settings.interval_updates == 0):
@@ -282,7 +234,7 @@ class Checkpoints(contextlib.AbstractContextManager):
                learner: interfaces.Learner, log: TrainingLog):
     """Starts the clock; `log` counts failures, and is closed at the end."""
     self._interval_secs = interval_secs
-    self._save_as = save
+    self._save = save
     self._learner = learner
     self._log = log
     self._score: Optional[float] = None
@@ -296,17 +248,10 @@ class Checkpoints(contextlib.AbstractContextManager):
       return
     self._last_time = time.monotonic()
     try:
-      self._save()
+      self._save(int(self._learner.num_updates.numpy()), self._score)
     except OSError as error:
       self._log.failed_saves += 1
       logging.warning('No checkpoint, training goes on: %s', error)
-
-  def _save(self) -> None:
-    self._save_as(self._num_updates, self._score)
-
-  @property
-  def _num_updates(self) -> int:
-    return int(self._learner.num_updates.numpy())
 
   def __exit__(self, exc_type, *exc_info) -> None:
     """Closes the log; writes the last checkpoint, for whatever reason.
@@ -321,6 +266,7 @@ class Checkpoints(contextlib.AbstractContextManager):
     try:
       self._log.close()
     finally:
-      if exc_type is None or (self._num_updates > self._first and
+      number = int(self._learner.num_updates.numpy())
+      if exc_type is None or (number > self._first and
                               not issubclass(exc_type, waiting.PeerLost)):
-        self._save()
+        self._save(number, self._score)

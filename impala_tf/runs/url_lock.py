@@ -1,4 +1,4 @@
-"""Ownership of a directory behind a URL, where there are no locks.
+"""Ownership of a directory behind a URL, which has no locks.
 
 A file names the owning process and the time of its last sign of life, which
 holds for a minute. Two processes that start within the same second may both be
@@ -46,7 +46,7 @@ def _write(path: str) -> None:
 
 
 @contextlib.contextmanager
-def owning(path: str) -> Iterator[None]:
+def owning(path: str, beat_secs: float = _BEAT_SECS) -> Iterator[None]:
   """Makes this process the owner within the context.
 
   Raises OwnedError if another is, OSError if the file cannot be written.
@@ -54,19 +54,20 @@ def owning(path: str) -> Iterator[None]:
   _refuse_if_owned(path)
   _write(path)
   is_over = threading.Event()
-  beating = threading.Thread(target=_beat, args=(path, is_over), daemon=True)
+  beating = threading.Thread(
+      target=_beat, args=(path, beat_secs, is_over), daemon=True)
   beating.start()
   try:
     yield
   finally:
     is_over.set()
-    beating.join(_BEAT_SECS)
+    beating.join(beat_secs)
     with contextlib.suppress(OSError):
       files.remove(path)
 
 
-def _beat(path: str, is_over: threading.Event) -> None:
-  while not is_over.wait(_BEAT_SECS):
+def _beat(path: str, beat_secs: float, is_over: threading.Event) -> None:
+  while not is_over.wait(beat_secs):
     try:
       _write(path)
     except OSError as error:

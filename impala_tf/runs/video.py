@@ -5,7 +5,7 @@ import math
 import os
 import tempfile
 import time
-from typing import Any, Callable, Iterator, List, Optional, TypeVar
+from typing import Any, Callable, Dict, Iterator, List, Optional, TypeVar
 
 from absl import logging
 import numpy as np
@@ -18,7 +18,7 @@ _GIF = '.gif'
 # GIFs hold whole pictures, so they get fewer of them, for a short while.
 _GIF_PICTURES_PER_SEC = 15
 _GIF_SECS = 20.
-_GIF_COLOURS = 64
+_GIF_BITS = 6  # Of a colour.
 _SIDE = 400  # Pixels of the longer side, about.
 _ENDING = '.mp4'  # Of an evaluator's videos.
 _TO_KEEP = 5  # Newest videos of an evaluator.
@@ -68,19 +68,21 @@ class Video:
     self._render = environment.render
     per_sec = environment.frames_per_sec / environment.frames_per_step
     root, ending = os.path.splitext(path)
-    self._is_gif = ending.lower() == _GIF
     self._every = 1  # Of this many steps, the first is shown.
-    if self._is_gif:
+    # FFmpeg: pictures of any even size.
+    self._format: Dict[str, Any] = {'fps': per_sec, 'macro_block_size': 1}
+    if ending.lower() == _GIF:
       self._every = math.ceil(per_sec / _GIF_PICTURES_PER_SEC)
+      # Programs count in hundredths of a second.
+      millisecs = 10 * round(100 * self._every / per_sec)
+      self._format = {'duration': millisecs, 'loop': 0, 'bits': _GIF_BITS}
       max_secs = max_secs or _GIF_SECS
-    self._pictures_per_sec = per_sec / self._every
     self._num_left = math.inf
     if max_secs is not None:
       self._num_left = math.ceil(max_secs * per_sec)  # Steps.
     self._num_steps = 0
     self._new_path = f'{root}.new{ending}'
     self._writer: Any = None  # Of imageio.
-    self._gif: List[Any] = []  # Pictures of Pillow.
 
   def on_step(self, num_ended: int) -> None:
     """Adds the current picture, unless the first environment ended episodes.
@@ -107,32 +109,19 @@ class Video:
     return enlarged(picture.astype(np.uint8, copy=False))
 
   def _add(self, picture: np.ndarray) -> None:
-    if self._is_gif:
-      from PIL import Image
-      self._gif.append(Image.fromarray(picture).quantize(
-          _GIF_COLOURS, dither=Image.Dither.NONE))
-      return
     if self._writer is None:
       import imageio
       self._writer = imageio.get_writer(
           os.path.abspath(self._new_path),  # FFmpeg takes a:b for a URL.
-          fps=self._pictures_per_sec, macro_block_size=1)
+          **self._format)
     self._writer.append_data(picture)
 
   def close(self) -> None:
     """Completes the file; writes none if there were no pictures."""
-    if self._gif:
-      # Programs count in hundredths of a second.
-      millisecs = 10 * round(100 / self._pictures_per_sec)
-      self._gif[0].save(
-          self._new_path, save_all=True, append_images=self._gif[1:],
-          duration=millisecs, loop=0)
-    elif self._writer is not None:
+    if self._writer is not None:
       self._writer.close()
       self._writer = None
-    else:
-      return
-    os.replace(self._new_path, self.path)
+      os.replace(self._new_path, self.path)
 
   def discard(self) -> None:
     """Removes the unfinished file; does nothing after `close`."""
@@ -149,14 +138,16 @@ class NewestVideos:
   A video that cannot be made is left out with a warning: evaluation goes on.
   """
 
-  def __init__(self, directory: str, interval_secs: Optional[float]):
+  def __init__(self, directory: str, interval_secs: Optional[float],
+               clock: Callable[[], float] = time.monotonic):
     """Prepares a directory, a path or URL, which the first video creates.
 
     `interval_secs` is the least time between two starts; None: no videos.
     """
     self._directory = directory
     self._interval_secs = interval_secs
-    self._next_time = time.monotonic()
+    self._clock = clock
+    self._next_time = clock()
 
   @contextlib.contextmanager
   def filming(self, environment: Any, name: str) -> Iterator[OnStep]:
@@ -165,7 +156,7 @@ class NewestVideos:
     Yields `Video.on_step`, or a function that does nothing. `name` has no
     ending, and names sort by age.
     """
-    video, now = None, time.monotonic()
+    video, now = None, self._clock()
     with contextlib.ExitStack() as stack:
       if self._interval_secs is not None and now >= self._next_time:
         self._next_time = now + self._interval_secs

@@ -5,9 +5,10 @@ from typing import Iterator, Optional
 from impala_tf import config as config_lib
 from impala_tf.runs import metrics
 
-# Largest size of a reward that is clipped so.
+# Largest size of a clipped reward. Without clipping any size is possible; 1
+# keeps small returns at the beginning from making every value look too large.
 _LARGEST_REWARD = {
-    'abs_one': 1., 'tanh_asymmetric': 5., 'soft_asymmetric': 5.}
+    'abs_one': 1., 'tanh_asymmetric': 5., 'soft_asymmetric': 5., 'none': 1.}
 _UNIFORM, _COLLAPSED = 0.99, 0.005  # Shares of the largest entropy.
 _MIN_UPDATES = 500  # Before, any policy may still be as it began.
 
@@ -54,16 +55,18 @@ class WarningSigns:
       yield text
 
   def _limit(self, row: metrics.Row) -> Optional[float]:
-    """Returns a size that no value has; None where no game has ended."""
+    """Returns a size that no value has; None if no game has ended."""
     impala = self._config.impala
     horizon = 1 / (1 - impala.discount)
-    if impala.reward_clipping in _LARGEST_REWARD:
-      return 3 * _LARGEST_REWARD[impala.reward_clipping] * horizon
+    limit = 3 * _LARGEST_REWARD[impala.reward_clipping] * horizon
+    if impala.reward_clipping != 'none':
+      return limit
     self._largest_return = max(
         self._largest_return, abs(row.get('episode_return') or 0.))
     # A learner that was restarted has rows without episodes again.
     if not self._largest_return or 'episode_steps' not in row:
       return None
     # Beyond a time limit rewards are expected to go on as before.
-    return (10 * self._config.environment.reward_scale * self._largest_return
-            * max(1., horizon / row['episode_steps']))
+    return max(limit, 10 * self._config.environment.reward_scale
+               * self._largest_return
+               * max(1., horizon / row['episode_steps']))

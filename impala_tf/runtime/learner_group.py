@@ -98,7 +98,8 @@ class Learners:
     """Raises UserError if another learner would compute other numbers."""
     self._require_equal(
         'another config', int(fingerprint_lib.of_config(config), 16),
-        'start all with the same')
+        "start all with the same, and with the chief's --run_dir, whose "
+        'config.gin may set EnvironmentConfig.converted')
     # Threads that share a sum change the order in which it is rounded.
     self._require_equal('another number of threads', num_threads,
                         'set LearnerConfig.num_threads')

@@ -1,10 +1,11 @@
 """The plan of a sweep: its config, and the runs that follow from it.
 
-A sweep trains every variant of an agent on every task with the same settings of
-its hyper-parameters and the same seeds, so that variants are compared in pairs
-(section 5.2 of the paper: "an identical set of 24 pre-sampled hyperparameter
-combinations"). The config alone determines the runs, on any machine. Standard
-library only.
+A sweep trains every variant of an agent on every task. All have the same
+settings of hyper-parameters and the same seeds, so they compare in pairs. These
+are "an identical set of 24 pre-sampled hyperparameter combinations" (section
+5.2). The config alone determines the runs, on any machine.
+
+Standard library only.
 """
 
 import dataclasses
@@ -13,7 +14,7 @@ import math
 import numbers
 import random
 import re
-from typing import Any, Iterable, Mapping, NamedTuple, Optional, Sequence, Union
+from typing import Any, Mapping, NamedTuple, Optional, Sequence, Union
 
 from impala_tf import config as config_lib
 
@@ -32,26 +33,11 @@ def _check_dict(name: str, value: Any) -> None:
   _require(isinstance(value, dict), f'{name} must be a dict, but is {value!r}')
 
 
-def _check_binding(name: str, binding: Any) -> None:
-  _require(
-      isinstance(binding, str) and bool(re.fullmatch(r'\w+\.\w+', binding)),
-      f"{name} must be of names like 'LearnerConfig.batch_size', but has "
-      f'{binding!r}')
-  _require(binding != _SEED,
-           f'{name} must not bind {_SEED}; set SweepConfig.num_seeds')
-
-
-def _check_value(name: str, value: Any) -> None:
-  _require(value is None or isinstance(value, (bool, int, float, str)),
-           f'{name} must be a number, a string, a bool or None, but is '
-           f'{value!r}')
-
-
 def _check_bindings(name: str, value: Any) -> None:
+  """Checks bindings, whose names and values are checked with each run."""
   _check_dict(name, value)
-  for binding, bound in value.items():
-    _check_binding(name, binding)
-    _check_value(f'{name}[{binding!r}]', bound)
+  _require(_SEED not in value,
+           f'{name} must not bind {_SEED}; set SweepConfig.num_seeds')
 
 
 def _check_range(name: str, value: Any) -> None:
@@ -63,8 +49,6 @@ def _check_range(name: str, value: Any) -> None:
       f'second, …), but is {value!r}')
   kind, *limits = value
   if kind == 'categorical':
-    for limit in limits:
-      _check_value(name, limit)
     return
   _require(
       len(limits) == 2 and all(
@@ -95,8 +79,8 @@ class SweepConfig:
     seed: seed with which settings are drawn.
     shared_replay: whether the settings of a task, variant and seed are agents
       that run at the same time and share one replay (Schmitt et al. 2020); or
-      the names of the variants in which they do. All runs have seeds of their
-      own then.
+      the names of the variants in which they do. Then each run has its own
+      seed.
   """
   tasks: dict = dataclasses.field(default_factory=dict)
   variants: dict = dataclasses.field(default_factory=lambda: {'default': {}})
@@ -135,9 +119,8 @@ class SweepConfig:
     for field in ('variants', 'points'):
       for name, bindings in getattr(self, field).items():
         _check_bindings(f'SweepConfig.{field}[{name!r}]', bindings)
-    _check_dict('SweepConfig.ranges', self.ranges)
+    _check_bindings('SweepConfig.ranges', self.ranges)
     for binding, limits in self.ranges.items():
-      _check_binding('SweepConfig.ranges', binding)
       _check_range(f'SweepConfig.ranges[{binding!r}]', limits)
     _require(not (self.points and self.ranges),
              'SweepConfig has both points and ranges; settings are either '
@@ -241,21 +224,17 @@ def runs(config: SweepConfig, chosen: Optional[Settings] = None) -> list[Run]:
   if chosen is None:
     chosen = settings(config)
   seeds = range(config.first_seed, config.first_seed + config.num_seeds)
-  combined: Iterable[tuple[tuple[int, str], int, str, str]] = (
-      itertools.product(
-          enumerate(chosen, 1), seeds, config.tasks, config.variants))
   share = bool(config.sharing_variants)
+  combined = list(itertools.product(enumerate(chosen, 1), enumerate(
+      itertools.product(seeds, config.tasks, config.variants))))
   if share:
-    combined = (
-        (setting, seed, task, variant)
-        for seed, task, variant, setting in itertools.product(
-            seeds, config.tasks, config.variants, enumerate(chosen, 1)))
+    combined.sort(key=lambda pair: pair[1][0])
   return [
       Run(task, variant, setting, seed, {
           **config.fixed, **chosen[setting], **config.variants[variant],
           # Agents with the same weights and games would be less than many.
           _SEED: (seed - 1) * len(chosen) + i if share else seed})
-      for (i, setting), seed, task, variant in combined]
+      for (i, setting), (_, (seed, task, variant)) in combined]
 
 
 class Member(Run):
@@ -279,10 +258,10 @@ def members(config: SweepConfig, chosen: Optional[Settings] = None
             ) -> list[Member]:
   """Lists the members of all populations of a config.
 
-  They are the runs of the sweep of the same config, with the same settings and
-  seeds, so that a population and a sweep can be compared in pairs. Learning
-  rates are not annealed unless the config says so: the population finds their
-  schedule. Raises ConfigError if there is only one setting.
+  They have the settings and seeds of the sweep of the same config, so that a
+  population and a sweep can be compared in pairs. Learning rates are not
+  annealed unless the config says so: the population finds their schedule.
+  Raises ConfigError if there is only one setting.
   """
   if chosen is None:
     chosen = settings(config)
@@ -319,18 +298,18 @@ def groups(config: SweepConfig, all_runs: Sequence[Run]) -> list[Group]:
 
 def differences(old: SweepConfig, new: SweepConfig) -> list[str]:
   """Lists changed values, as in 'SweepConfig.num_seeds (1, now 2)'."""
-  found = []
-  for field in dataclasses.fields(SweepConfig):
-    name = f'SweepConfig.{field.name}'
-    old_value, new_value = getattr(old, field.name), getattr(new, field.name)
-    if not isinstance(old_value, dict):
-      shown: list[tuple[str, ...]] = [
-          (name, repr(old_value), repr(new_value))]
+  was, now = _texts(old), _texts(new)
+  return [f'{name} ({was.get(name, "nothing")}, now {now.get(name, "nothing")})'
+          for name in {**was, **now} if was.get(name) != now.get(name)]
+
+
+def _texts(config: SweepConfig) -> dict[str, str]:
+  """Returns all values, also those within dicts, as text by their names."""
+  texts = {}
+  for field, value in vars(config).items():
+    if isinstance(value, dict):
+      texts.update({f'SweepConfig.{field}[{key!r}]': repr(bound)
+                    for key, bound in value.items()})
     else:
-      shown = [(f'{name}[{key!r}]',
-                *(repr(values[key]) if key in values else 'nothing'
-                  for values in (old_value, new_value)))
-               for key in {**old_value, **new_value}]
-    found += [f'{what} ({old_text}, now {new_text})'
-              for what, old_text, new_text in shown if old_text != new_text]
-  return found
+      texts[f'SweepConfig.{field}'] = repr(value)
+  return texts

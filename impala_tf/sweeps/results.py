@@ -80,13 +80,10 @@ def select(results: Sequence[Result], task: str, variant: str) -> List[Result]:
 
 
 def seed_returns(results: Sequence[Result]) -> Dict[str, List[float]]:
-  """Groups final returns by setting, one for each seed.
+  """Groups final returns of one task and variant by setting, one a seed.
 
-  Only finished runs count, and settings without one are left out. Raises
-  ValueError if the results are of several tasks or variants.
+  Only finished runs count, and settings without one are left out.
   """
-  if len({(r.run.task, r.run.variant) for r in results}) > 1:
-    raise ValueError('the results are of several tasks or variants; use select')
   returns: Dict[str, List[float]] = {}
   for r in results:
     if r.status == FINISHED and r.final_return is not None:

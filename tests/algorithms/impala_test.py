@@ -371,6 +371,25 @@ def test_metrics_off_policy(policy):
       'loss/total', 'loss/policy_gradient', 'loss/baseline', 'loss/entropy'}
 
 
+def test_entropy_is_compared_with_that_of_legal_actions():
+  """One or two of many actions may be legal, and both be tried."""
+  agent, unroll = LinearAgent(), _unroll()
+  mask = np.zeros([T + 1, B, A], np.uint8)
+  mask[..., :2] = 1
+  mask[::2, :, 1] = 0  # There is no choice.
+  unroll = unroll._replace(env_outputs=unroll.env_outputs._replace(
+      action_mask=mask))
+  output, _ = _loss(agent, unroll)
+  env = unroll.env_outputs
+  counts = ((env.step_type != FIRST) | (env.discount == 0))[1:]
+  entropies = np.transpose([_evaluate(_float64(agent), unroll, b)
+                            for b in range(B)], (1, 2, 0))[2, :T]
+  largest = np.log(2) * (mask[:T, :, 1] * counts).sum()
+  np.testing.assert_allclose(
+      output.metrics['entropy_share'], (entropies * counts).sum() / largest,
+      rtol=1e-4)
+
+
 def test_weights_of_unrolls_are_factors_of_their_losses():
   agent, unroll = LinearAgent(), _unroll()
   weights = np.array([1., .5, 0., .25], np.float32)

@@ -1,7 +1,6 @@
 """Tests of `impala_tf.cli.export` as a user calls it."""
 
 import json
-import sys
 
 import numpy as np
 import pytest
@@ -9,21 +8,12 @@ import pytest
 from impala_tf import config as config_lib
 from impala_tf.agents import policy
 from impala_tf.agents import saved
-from impala_tf.agents import torsos
 from impala_tf.cli import evaluate
 from impala_tf.cli import export
 from impala_tf.runs import gin_config
 from impala_tf.runtime import user_modules
+from tests.fixtures import programs
 from tests.fixtures import trained_runs
-
-
-@pytest.fixture(name='call')
-def _call(monkeypatch):
-  def call(main, *arguments):
-    monkeypatch.setattr('sys.argv', ['program', *map(str, arguments)])
-    return main()
-
-  return call
 
 
 @pytest.fixture(name='run_dir')
@@ -66,23 +56,19 @@ def test_what_cannot_work_is_refused_and_nothing_is_left(
   assert sorted(run_dir.rglob('*')) == before
 
 
+@pytest.mark.slow  # Each program is another process.
 @pytest.mark.usefixtures('modules_forgotten')
-def test_agent_with_a_torso_of_ones_own_needs_its_file(
-    tmp_path, call, refused, capsys):
+def test_agent_with_a_torso_of_ones_own_needs_its_file(tmp_path):
   file = str(trained_runs.OWN_TORSO_PATH)
   user_modules.load([file])
   run_dir, output = tmp_path / 'run', tmp_path / 'agent'
   run_dir.mkdir()
   trained_runs.make(run_dir, 'catch', agent=config_lib.AgentConfig(
       torso='own_torso', hidden_size=4))
-  # The program is another process, which has imported nothing yet.
-  for forgotten in torsos.OWN, user_modules._sources:
-    forgotten.clear()
-  del sys.modules['own_torso']
-  capsys.readouterr()
-  assert '--import=FILE.py' in refused(export.main, run_dir, output)
-  assert call(export.main, run_dir, output, f'--import={file}') == 0
-  assert f'--episodes=1 --import={file}\n' in capsys.readouterr().out
+  ran = programs.run('impala_tf', 'export', run_dir, output)
+  assert '--import=FILE.py' in programs.error_line(ran)
+  ran = programs.run('impala_tf', 'export', run_dir, output, f'--import={file}')
+  assert f'--episodes=1 --import={file}\n' in ran.stdout
 
 
 def test_agent_that_cannot_be_written_leaves_nothing(

@@ -40,17 +40,14 @@ def test_units_ranges_and_sources_of_a_number_of_kinds():
   assert _option('OptimizerConfig.max_gradient_norm').values == (
       'float, above 0, or None')
   assert _option('LearnerConfig.xla').values == "'auto' or 'on' or 'off'"
-
-
-def test_options_that_share_a_line_of_the_docstring_share_its_meaning():
+  # Two share a line of the docstring.
   assert _option('AtariConfig.width').meaning == 'size of an observation.'
 
 
 def test_train_lists_options_and_starts_nothing(
-    monkeypatch, capsys, tmp_path):
+    call, monkeypatch, capsys, tmp_path):
   monkeypatch.chdir(tmp_path)
-  monkeypatch.setattr('sys.argv', ['train.sh', '--list_options'])
-  assert train.main() == 0
+  assert call(train.main, '--list_options') == 0
   output = capsys.readouterr().out
   assert 'LearnerConfig.batch_size = 32\n' in output
   assert max(map(len, output.splitlines())) <= 80

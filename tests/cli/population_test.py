@@ -62,7 +62,7 @@ def _arguments(tmp_path, *flags):
 def test_file_is_of_members_that_can_be(path):
   config = gin_config.load_sweep(path)
   tasks, members = sweep.load_runs(config, sweep_directory.POPULATION)
-  population._Program().check(members)
+  population.Program().check(members)
   assert tasks.keys() == config.tasks.keys()
   header = (programs.ROOT / path).read_text().split('from __gin__')[0]
   for word in ('Frames', 'Hardware', 'Score to expect'):
@@ -98,9 +98,7 @@ def test_papers_populations_have_its_numbers(name, adapted):
     ({'fixed': {k: v for k, v in _CATCH.items() if 'human' not in k}},
      'set PopulationConfig.random_score and human_score'),
     ({'fixed': {**_CATCH, 'PopulationConfig.adapted': 'decay'}},
-     "names 'decay', but only learning_rate"),
-    ({'shared_replay': True, 'points': {'a': {}, 'b': {}}},
-     "variant 'default' has runs without replay")])
+     "names 'decay', but only learning_rate")])
 def test_bad_population_is_refused_before_anything_begins(
     tmp_path, refused, fields, words):
   _write(tmp_path, **fields)
@@ -113,39 +111,33 @@ def test_populations_train_one_after_the_other(tmp_path):
       tasks={'x': 'x.gin', 'y': 'y.gin'}, points={'a': {}, 'b': {}, 'c': {}})
   members = {m.name: m for m in plan_lib.members(config)}
   run_dirs = {name: str(tmp_path / name) for name in members}
-  turns = population._Turns(members, run_dirs)
+  turns = population.Turns(members, run_dirs)
+  xa, ya, xb, _, xc, _ = members
+  waiting = list(members)
 
-  def name(task, setting):
-    return f'{task}/default/seed_1/{setting}'
+  def choose(expected):
+    assert turns.choose(waiting) == expected
+    waiting.remove(expected)
 
   def train(member, frames, evolution):
+    turns.begin(member)
     pathlib.Path(run_dirs[member], 'population').mkdir(
         parents=True, exist_ok=True)
     with open(pathlib.Path(run_dirs[member], 'metrics.jsonl'), 'a') as file:
       file.write(json.dumps({'frames': frames}) + '\n')
     populations.publish(run_dirs[member], populations.Published(
         evolution, frames, 0.5, 'published', {}))
+    return turns.is_over(member, waiting)
 
-  waiting = list(members)
-  first = [turns.choose(waiting)]
-  waiting.remove(first[0])
-  first.append(turns.choose(waiting))
-  assert first == [name('x', 'a'), name('x', 'b')]
-  turns.begin(name('x', 'a'))
-  train(name('x', 'a'), 100, 1)
-  waiting.remove(name('x', 'b'))
-  assert turns.is_over(name('x', 'a'), waiting)
-  waiting.append(name('x', 'a'))
+  choose(xa)
+  choose(xb)
+  assert train(xa, 100, 1)
+  waiting.append(xa)
   # The fewest frames of the first population; then all of it have places.
-  for expected in name('x', 'c'), name('x', 'a'), name('y', 'a'):
-    assert turns.choose(waiting) == expected
-    waiting.remove(expected)
-  turns.begin(name('x', 'a'))
-  train(name('x', 'a'), 200, 2)
-  assert not turns.is_over(name('x', 'a'), waiting)
-  turns.begin(name('y', 'a'))
-  train(name('y', 'a'), 900, 1)
-  assert turns.is_over(name('y', 'a'), waiting)
+  for expected in xc, xa, ya:
+    choose(expected)
+  assert not train(xa, 200, 2)
+  assert train(ya, 900, 1)
 
 
 # Real members.

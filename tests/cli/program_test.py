@@ -1,5 +1,6 @@
 """Programs end with a known exit code, and open a known network."""
 
+import argparse
 import shlex
 import signal
 import sys
@@ -10,7 +11,6 @@ from impala_tf import config as config_lib
 from impala_tf.cli import cluster
 from impala_tf.cli import program
 from impala_tf.cli import role
-from impala_tf.cli import sweep
 from impala_tf.cli import train
 from tests.fixtures import programs
 from tests.fixtures.faults import runs
@@ -19,7 +19,6 @@ from tests.fixtures.faults import runs
 @pytest.mark.parametrize('main, arguments', [
     (train.main, ['configs/catch.gin']),
     (role.main, ['actor', '--address=localhost:1']),
-    (sweep.main, ['x.gin', '--sweep_dir=x']),
     (cluster.main, ['configs/catch.gin'])])
 def test_program_that_trains_ends_in_one_line_without_reverb(
     refused, monkeypatch, main, arguments):
@@ -43,55 +42,38 @@ class _StartedAnew(Exception):
   pass
 
 
-@pytest.mark.parametrize('flags, obstacle, expected', [
-    ([], '', None), ([], 'no way', 'no private network here: no way'),
-    (['--network=private'], '', None),
-    (['--network=private', '--port=5000'], '', None),
-    (['--network=private'], 'no way', config_lib.UserError),
-    ([], None, _StartedAnew), (['--network=private'], None, _StartedAnew),
-    (['--port=5000'], None, 'as asked for'),
-    (['--network=open'], None, 'as asked for')])
-def test_network_is_private_where_it_can_be_unless_others_shall_connect(
-    monkeypatch, flags, obstacle, expected):
+@pytest.mark.parametrize('network, run_dir, others, obstacle, expected', [
+    ('auto', None, False, '', None),
+    ('auto', None, False, 'no way', 'no private network here: no way'),
+    ('auto', None, False, None, _StartedAnew),
+    ('auto', None, True, '', 'as asked for'),
+    ('private', None, True, '', None),
+    ('private', None, False, 'no way', config_lib.UserError),
+    ('private', None, False, None, _StartedAnew),
+    ('open', None, False, '', 'as asked for'),
+    ('auto', 'gs://b/run', False, '', 'gs://b/run is on another machine'),
+    ('open', 'gs://b/run', False, '', 'as asked for'),
+    ('private', 'gs://b/run', False, '', config_lib.UserError),
+    ('auto', 'file:///b', False, '', None)])
+def test_network_is_private_if_it_can_be_unless_others_shall_connect(
+    monkeypatch, network, run_dir, others, obstacle, expected):
 
   def restart(module, verb):
     assert (module, verb) == ('impala_tf', 'train')
     raise _StartedAnew
 
-  network = program.private_network
-  monkeypatch.setattr(network, 'restart_within', restart)
-  monkeypatch.setattr(network, 'is_settled', lambda: obstacle is not None)
-  monkeypatch.setattr(network, 'obstacle', lambda: obstacle)
-  monkeypatch.setattr(sys, 'argv', ['train', *flags])
-  args = train._parse_args()
-
-  def why_public():
-    return program.why_public('train', args, args.port is not None)
-
+  private_network = program.private_network
+  monkeypatch.setattr(private_network, 'restart_within', restart)
+  monkeypatch.setattr(
+      private_network, 'is_settled', lambda: obstacle is not None)
+  monkeypatch.setattr(private_network, 'obstacle', lambda: obstacle)
+  args = argparse.Namespace(network=network, run_dir=run_dir, init_from=None,
+                            replay_address=None)
   if isinstance(expected, type):
     with pytest.raises(expected):
-      why_public()
+      program.why_public('train', args, others)
   else:
-    assert why_public() == expected
-
-
-@pytest.mark.parametrize('network, run_dir, expected', [
-    ('auto', 'gs://b/run', 'gs://b/run is on another machine'),
-    ('open', 'gs://b/run', 'as asked for'),
-    ('private', 'gs://b/run', config_lib.UserError),
-    ('auto', 'file:///b', None), ('auto', 'runs/x', None),
-    ('private', None, None)])
-def test_network_is_open_where_the_directory_is_far(
-    monkeypatch, network, run_dir, expected):
-  monkeypatch.setattr(program, 'enter_private_network', lambda *unused: None)
-  flags = [f'--network={network}'] + [f'--run_dir={run_dir}'] * bool(run_dir)
-  monkeypatch.setattr(sys, 'argv', ['train', *flags])
-  args = train._parse_args()
-  if isinstance(expected, type):
-    with pytest.raises(expected, match='on another machine'):
-      program.why_public('train', args, False)
-  else:
-    assert program.why_public('train', args, False) == expected
+    assert program.why_public('train', args, others) == expected
 
 
 def _last_words(capsys, run_dir, signum):
@@ -99,7 +81,7 @@ def _last_words(capsys, run_dir, signum):
   return code, capsys.readouterr().out.strip()
 
 
-def test_end_is_told_truly_in_words_that_can_be_copied(tmp_path, capsys):
+def test_last_line_gives_a_command_that_can_be_copied(tmp_path, capsys):
   run_dir = tmp_path / 'my run'
   flag = f"--run_dir='{run_dir}'"
   assert _last_words(capsys, run_dir, signal.SIGINT) == (

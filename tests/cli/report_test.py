@@ -42,7 +42,7 @@ def _write_rows(run_dir, levels):
       row['episode_return'] = float(n)
     if log:
       log.add(np.full([1, num], n > 1), np.arange(num)[np.newaxis] + float(n),
-              np.zeros(num, np.int64), np.arange(num, dtype=np.int32))
+              np.zeros(num, np.int64), np.arange(num, dtype=np.int32), {})
       row.update(log.finish())
     writer.write(row)
   writer.close()
@@ -64,11 +64,6 @@ def _runs(tmp_path_factory):
       patch.setattr(sys, 'argv', ['evaluate', str(run_dir), *arguments])
       assert evaluate.main() == 0
   return root
-
-
-def _report(monkeypatch, *arguments):
-  monkeypatch.setattr(sys, 'argv', ['report', *map(str, arguments)])
-  return report.main()
 
 
 def _colours(path):
@@ -121,7 +116,7 @@ def _scores_of_others(axes):
           for line in axes.lines if line.get_color() == 'grey'}
 
 
-def test_curves_are_each_levels_own_over_its_own_frames(runs):
+def test_curves_are_of_each_level_beside_scores_of_others(runs):
   figure = figures.learning_curves(_loaded(runs / 'many', runs / 'expert'))
   panels = {axes.get_title().splitlines()[0]: axes
             for axes in figure.axes if axes.get_title()}
@@ -142,9 +137,6 @@ def test_curves_are_each_levels_own_over_its_own_frames(runs):
   assert list(headline) == ['many']
   np.testing.assert_allclose(headline['many'], normalised, rtol=1e-6)
 
-
-def test_curves_are_beside_scores_of_random_play_humans_and_the_paper(runs):
-  figure = figures.learning_curves(_loaded(runs / 'many', runs / 'expert'))
   *_, pong, breakout = (axes for axes in figure.axes if axes.get_title())
   # The paper has an agent of many levels for the one run, and an expert with
   # the same network for the other.
@@ -152,7 +144,7 @@ def test_curves_are_beside_scores_of_random_play_humans_and_the_paper(runs):
       'random': -20.7, 'human': 14.6, 'IMPALA (deep, multi-task), paper': 8.58,
       'IMPALA (shallow), paper': 20.4}
   assert pong.get_title() == PONG
-  # Returns here are 3 to 5, which could not be told apart below 36.
+  # Returns here are 3 to 5, which would look equal below 36.
   assert _scores_of_others(breakout) == {'random': 1.7}
   assert breakout.get_title() == (
       f'{BREAKOUT}\nabove: human 30.5\n'
@@ -186,25 +178,25 @@ def test_of_several_evaluations_that_after_most_training_counts(
 
 
 def test_run_without_an_evaluation_or_a_curve_shows_the_rest(
-    runs, tmp_path, monkeypatch, capsys):
+    runs, tmp_path, call, capsys):
   evaluated = tmp_path / 'a'
   shutil.copytree(runs / 'expert', evaluated)
   trained = tmp_path / 'b'
   shutil.copytree(evaluated, trained)
   (evaluated / 'metrics.jsonl').unlink()
   (trained / 'evaluation.json').unlink()
-  assert _report(monkeypatch, evaluated, f'--output={tmp_path / "x"}') == 0
+  assert call(report.main, evaluated, f'--output={tmp_path / "x"}') == 0
   assert sorted(p.name for p in (tmp_path / 'x').iterdir()) == [
       'report.md', 'scores_atari57.png']
-  assert _report(monkeypatch, trained, f'--output={tmp_path / "y"}') == 0
+  assert call(report.main, trained, f'--output={tmp_path / "y"}') == 0
   assert sorted(p.name for p in (tmp_path / 'y').iterdir()) == [
       'curves.png', 'report.md']
   assert 'Evaluation' not in (tmp_path / 'y' / 'report.md').read_text()
-  # Runs of one name are told apart by their paths.
+  # Paths distinguish runs of one name.
   other = tmp_path / 'others' / 'b'
   shutil.copytree(trained, other)
   capsys.readouterr()
-  assert _report(monkeypatch, trained, other, f'--output={tmp_path / "z"}') == 0
+  assert call(report.main, trained, other, f'--output={tmp_path / "z"}') == 0
   output = capsys.readouterr().out
   assert '| b |' in output and '| others/b |' in output
 

@@ -1,4 +1,4 @@
-"""Tests of roles as programs of their own, each started by hand."""
+"""Roles as separate programs, each started by hand."""
 
 import contextlib
 import os
@@ -55,7 +55,7 @@ class _Role:
 def test_learners_share_gpus_that_nobody_has_shared_out(
     monkeypatch, host, flags_, visible):
   monkeypatch.setenv('CUDA_VISIBLE_DEVICES', '5,7')
-  role_lib._choose_gpus(flags.make_parser('').parse_args([
+  role_lib.choose_gpus(flags.make_parser('').parse_args([
       'learner', '--task=1', f'--address={host}:3',
       f'--learners={host}:1,{host}:2', *flags_]))
   assert os.environ['CUDA_VISIBLE_DEVICES'] == visible
@@ -138,7 +138,7 @@ def test_peers_come_first_and_outlive_their_learner(start, tmp_path):
   assert _rows(run_dir)[-1]['frames'] > last['frames']
   actor.wait_for(f'lost the learner at {address}')
   actor.wait_for(waits, number=2)
-  # It ends as any program does where it is about to start over.
+  # It may be about to start over.
   assert actor.stop(signal.SIGTERM) in (143, -signal.SIGTERM)
   # Not within Python's own start, which Ctrl-C would end with 1.
   evaluator.wait_for(waits, num_waits + 1)
@@ -183,19 +183,15 @@ def test_supervised_actor_leaves_starting_over_to_its_supervisor(monkeypatch):
 
   executed = []
   monkeypatch.setattr(os, 'execv', lambda *command: executed.append(command))
-  monkeypatch.setattr(role_lib, '_GRACE_SECS', 0.)
-  monkeypatch.setitem(role_lib._ROLES, 'actor', lose)
-  parser = flags.make_parser('')
   by_hand = ['actor', '--address=localhost:1']
-  assert role_lib._run(parser.parse_args(
-      [*by_hand, '--supervised', '--core=0'])) == 1
-  assert not executed
-  role_lib._run(parser.parse_args(by_hand))
+  for arguments in [*by_hand, '--supervised', '--core=0'], by_hand:
+    assert not executed
+    assert role_lib.run(flags.make_parser('').parse_args(arguments),
+                        {'actor': lose}, grace_secs=0.) == 1
   assert len(executed) == 1
 
 
-def test_simulator_that_fails_ends_its_role_with_its_trace_and_a_line(
-    monkeypatch, capsys):
+def test_simulator_that_fails_ends_its_role_with_its_trace_and_a_line(capsys):
 
   def fail(args):
     try:
@@ -203,39 +199,27 @@ def test_simulator_that_fails_ends_its_role_with_its_trace_and_a_line(
     except OSError as error:
       raise environment.SimulatorError('gym/Mine-v0 failed') from error
 
-  monkeypatch.setitem(role_lib._ROLES, 'evaluator', fail)
   args = flags.make_parser('').parse_args(
       ['evaluator', '--address=localhost:1', '--output=/tmp'])
-  assert program.run(lambda: role_lib._run(args)) == 1
+  assert program.run(lambda: role_lib.run(args, {'evaluator': fail})) == 1
   *trace, line = capsys.readouterr().err.splitlines()
   assert trace[-1] == 'OSError: no such map'
   assert line == 'error: gym/Mine-v0 failed'
 
 
 @pytest.mark.slow
-def test_learner_that_does_not_come_is_named():
-  address = f'localhost:{ports.choose()}'
-  for role, flag in (('actor', '--task=1'), ('evaluator', '--output=/tmp')):
-    ran = programs.run('impala_tf', 'role', role, f'--address={address}', flag,
-                       '--wait_secs=0.5')
-    assert ran.returncode == 1
-    assert ran.stdout.splitlines()[0].endswith(
-        f'waiting for the learner at {address} (0 of 0.5 s)')
-    last = ran.stderr.splitlines()[-1]
-    assert last.startswith(
-        f'error: waited 0.5 s for the learner at {address}, in vain')
-    assert 'Connection refused' in last and '--wait_secs' in last
-
-
-@pytest.mark.slow
 @_SLOW_START
-def test_actors_that_do_not_come_are_named(tmp_path):
+@pytest.mark.parametrize('role, flags_, peer', [
+    ('actor', ['--task=1'], 'the learner at'),
+    ('evaluator', ['--output=/tmp'], 'the learner at'),
+    ('learner', [_CONFIG, '--run_dir={}/run'], 'unrolls that actors send to')])
+def test_peer_that_does_not_come_is_named(tmp_path, role, flags_, peer):
   address = f'localhost:{ports.choose()}'
   ran = programs.run(
-      'impala_tf', 'role', 'learner', f'--address={address}', _CONFIG,
-      f'--run_dir={tmp_path / "run"}', '--wait_secs=2', timeout=_DEADLINE_SECS)
+      'impala_tf', 'role', role, f'--address={address}', '--wait_secs=2',
+      *(flag.format(tmp_path) for flag in flags_), timeout=_DEADLINE_SECS)
   assert ran.returncode == 1
-  assert (f'error: waited 2 s for unrolls that actors send to {address}, in '
-          'vain') in ran.stderr
-  assert 'Traceback' not in ran.stderr
-  assert not list((tmp_path / 'run' / 'checkpoints').glob('ckpt-*'))
+  assert f'waiting for {peer} {address} (0 of 2 s)' in ran.stdout
+  assert f'error: waited 2 s for {peer} {address}, in vain' in ran.stderr
+  assert '--wait_secs' in ran.stderr and 'Traceback' not in ran.stderr
+  assert not list(tmp_path.rglob('ckpt-*'))

@@ -1,21 +1,20 @@
-"""Tests of `cli.train` as a program: its refusals, files and deaths."""
+"""Refusals, files and deaths of the program `cli.train`."""
 
 import contextlib
 import os
 import re
 import signal
-import sys
 import time
-import types
 
 import numpy as np
 import psutil
 import pytest
 
+from impala_tf import config as config_lib
 from impala_tf.cli import train
+from impala_tf.roles import local_run
 from impala_tf.runs import gin_config
 from impala_tf.runs import metrics
-from impala_tf.runtime import local
 from impala_tf.runtime import ports
 from tests.fixtures import fake_wandb
 from tests.fixtures import no_ipv6
@@ -82,25 +81,10 @@ def test_bad_value_is_refused_and_nothing_is_made(
   assert not any(tmp_path.iterdir())
 
 
-def test_missing_gin_file_is_refused(tmp_path):
-  ran = programs.run('impala_tf', 'train', 'configs/ctach.gin',
-                     f'--run_dir={tmp_path / "run"}')
-  assert 'there is no file configs/ctach.gin' in programs.error_line(ran)
-  assert not any(tmp_path.iterdir())
-
-
-def test_slow_environments_are_waited_for(monkeypatch, tmp_path):
+def test_slow_environments_are_waited_for():
   """One may hang, and its successor take as long to start."""
-  commands = []
-  monkeypatch.setattr(
-      local, 'make_supervisor', lambda learner_commands, **unused: (
-          commands.extend(learner_commands) or
-          types.SimpleNamespace(run=lambda on_poll: None)))
-  monkeypatch.setattr(sys, 'argv', [
-      'train', *programs.CATCH, f'--run_dir={tmp_path}', '--network=open',
-      runs.bind('ActorConfig.env_timeout_secs', 1000.)])
-  assert train.main() == 0
-  assert '--wait_secs=2600' in commands[0]
+  assert local_run.wait_secs(config_lib.Config(actor=config_lib.ActorConfig(
+      env_timeout_secs=1000.))) == 2600
 
 
 @pytest.mark.slow
@@ -110,18 +94,6 @@ def test_environment_that_only_its_processes_know_is_refused(tmp_path):
                runs.bind('EnvironmentConfig.level', 'gym/CartPoel-v1'))
   assert 'gym/CartPoel-v1 cannot be made' in programs.error_line(ran)
   assert not any(tmp_path.iterdir())
-
-
-def test_run_of_another_config_is_refused_and_left_alone(refuse, tmp_path):
-  config = gin_config.load('configs/catch.gin')
-  path = tmp_path / 'config.gin'
-  path.write_text(gin_config.dumps(config))
-  line = refuse(tmp_path)
-  assert 'LearnerConfig.batch_size (32, now 8)' in line
-  assert 'LearnerConfig.unroll_length (40, now 5)' in line
-  assert 'give the same config to resume, or another --run_dir' in line
-  assert path.read_text() == gin_config.dumps(config)
-  assert list(tmp_path.iterdir()) == [path]
 
 
 # Real runs.
@@ -141,20 +113,14 @@ def test_whole_run_writes_all_it_promises(tmp_path, monkeypatch):
   ran = _train(run_dir, f'--port={port}', *arguments)
   assert ran.returncode == 0, ran.stderr
   assert 'restart' not in ran.stderr  # Actors that lost a learner that is done.
-  first, *sizes, last = ran.stdout.splitlines()
+  first, actors, _, threads, network, *progress, last = ran.stdout.splitlines()
   assert first == f'Training catch in {run_dir}'
-  sizes, network, progress = sizes[:3], sizes[3], sizes[4:]
+  assert actors == '  2 actor processes (as configured)'
+  assert re.fullmatch(r'  \d+ learner threads? \(25% of .*\)', threads)
   assert network.startswith(f'  port {port} is open to every machine that ')
   assert network.endswith('; as asked for')
-  assert sizes[0] == '  2 actor processes (as configured)'
-  assert re.fullmatch(r'  \d+ learner threads? \(25% of .*\)', sizes[2])
   assert last == f'Done; evaluate with impala-tf evaluate {run_dir}'
-  for line in progress:
-    assert re.fullmatch(r'(return -?\d\.\d\d \(last \d+\) · )?'
-                        r'[\d,]+ frames \(\d+\.\d%\) · [\d,]+ frames/s · '
-                        r'ETA \d+:\d\d:\d\d · lag \d+\.\d · '
-                        r'entropy \d+\.\d\d', line), line
-  assert progress
+  assert progress and all(' frames/s · ETA ' in line for line in progress)
 
   rows = metrics.read_rows(run_dir)
   for row in rows:
@@ -200,7 +166,7 @@ def test_whole_run_writes_all_it_promises(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 @_SLOW_START
-def test_profile_is_recorded_and_tells_where_the_time_went(tmp_path):
+def test_profile_is_recorded_and_shows_where_the_time_went(tmp_path):
   ran = _train(tmp_path, '--profile',
                runs.bind('ExperimentConfig.total_frames', 20_000))
   assert ran.returncode == 0, ran.stderr
@@ -227,7 +193,7 @@ def _kill_and_wait_for_another_actor(run, pid):
 
   before = num_played()
   programs.kill(pid)
-  # More frames alone may be those that the old one has sent.
+  # More frames alone may still be of the old one.
   run.wait(lambda: num_played() > before, 'a new actor')
   run.wait_for_frames()
 
@@ -246,7 +212,7 @@ def _press_ctrl_c(run):
 
 
 def _is_private(run):
-  """Returns whether all processes are in one network of their own."""
+  """Returns whether all processes are in one private network."""
   pids = _all_pids(run.run_dir)
   networks = {os.readlink(f'/proc/{pid}/ns/net') for pid in pids}
   assert len(pids) == 4 and len(networks) == 1  # With train.sh's.
@@ -374,9 +340,6 @@ def test_catch_is_solved_through_the_real_processes(tmp_path):
   # already be too many.
   last = metrics.read_rows(tmp_path)[-3:]
   assert np.mean([row['episode_return'] for row in last]) >= 0.95
-
-
-# Tracking.
 
 
 @pytest.mark.slow

@@ -56,7 +56,7 @@ def _track(run_dir, environment, during=lambda: None):
 
 
 def _fake(tmp_path, **variables):
-  """Returns an environment with the stand-in, and where it notes its calls."""
+  """Returns an environment with the stand-in, and a reader of its calls."""
   calls = tmp_path / 'calls.jsonl'
   environment = _environment(
       path=fake_wandb.install(tmp_path / 'packages'),

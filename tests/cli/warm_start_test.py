@@ -52,14 +52,10 @@ def test_agent_with_a_torso_of_ones_own_begins_another(tmp_path, capsys):
   entry, = history.read(str(run_dir))
   assert entry['began_from'] == str(source) and entry['parameters'] == [line]
   assert saved.load_agent(str(run_dir)).num_frames == 0
-  with pytest.raises(config_lib.UserError, match='--init_from: .* 8;'):
-    beginning.warm_start(str(run_dir), f'{source}:8', resuming=False)
-
-
-def test_url_that_cannot_be_reached_is_refused(tmp_path):
-  with pytest.raises(config_lib.UserError, match=(
-      'nosuch://bucket/run cannot be reached: ')):
-    warm_start._write(str(tmp_path), 'nosuch://bucket/run:best')
+  for other, words in ((f'{source}:8', '--init_from: .* 8;'), (
+      'nosuch://bucket/run:best', 'nosuch://bucket/run cannot be reached: ')):
+    with pytest.raises(config_lib.UserError, match=words):
+      beginning.warm_start(str(run_dir), other, resuming=False)
 
 
 def _train(run_dir, *arguments):

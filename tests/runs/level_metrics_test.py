@@ -1,4 +1,4 @@
-"""Metrics of a level are of its own unrolls."""
+"""Metrics of a level count its unrolls alone."""
 
 import numpy as np
 import pytest
@@ -27,7 +27,8 @@ def _add(log, level_index, ends, lags=None):
     is_first[place], returns[place] = True, value
   if lags is None:
     lags = np.zeros(num, np.int64)
-  log.add(is_first, returns, np.asarray(lags), np.array(level_index, np.int32))
+  log.add(is_first, returns, np.asarray(lags), np.array(level_index, np.int32),
+          {})
 
 
 def test_frames_lags_and_returns_are_credited_to_their_level():

@@ -84,7 +84,7 @@ def test_agents_that_cannot_share_are_refused(fields, words):
     sharing.check(config, _groups(config))
 
 
-def test_frames_are_told_by_agent_and_in_sum():
+def test_frames_are_listed_by_agent_and_in_sum():
   config = _config(num_seeds=2)
   results = [results_lib.Result(run, results_lib.FINISHED,
                                 frames=1000 * i if i != 7 else None)

@@ -1,14 +1,12 @@
-"""Tests of videos: what they show, how large, how long, and in which files."""
+"""Videos: their pictures, sizes, lengths and files."""
 
 import pathlib
 import tempfile
-import time
 
 import imageio
 import numpy as np
 import pytest
 
-from impala_tf import config as config_lib
 from impala_tf.runs import video
 
 
@@ -40,8 +38,7 @@ def _film(path, environment, num_steps=8, **how):
 
 
 @pytest.mark.parametrize('shape, size', [
-    ((10, 5), (400, 200)), ((84, 84), (420, 420)), ((210, 160), (420, 320)),
-    ((400, 601), (400, 602)), ((900, 3), (900, 4)), ((11, 5), (396, 180))])
+    ((84, 84), (420, 420)), ((400, 601), (400, 602)), ((11, 5), (396, 180))])
 def test_pictures_are_enlarged_by_whole_factors_to_even_sizes(shape, size):
   picture = np.random.default_rng(0).integers(
       256, size=shape + (3,)).astype(np.uint8)
@@ -89,14 +86,7 @@ def test_gif_has_fewer_pictures_of_a_fast_game(tmp_path):
   assert environment.num_rendered == 20
 
 
-@pytest.mark.parametrize('path', ['x.txt', 'x', 'x.png'])
-def test_other_formats_are_refused(path):
-  with pytest.raises(config_lib.UserError,
-                     match=r'--video: .*choose one of \.gif, \.mkv, .*mp4'):
-    video.check_path(path, '--video')
-
-
-def test_what_cannot_be_drawn_is_told_in_a_line_and_leaves_nothing(tmp_path):
+def test_environment_that_cannot_be_drawn_leaves_nothing(tmp_path):
   made = video.Video(str(tmp_path / 'x.mp4'), _Environment(fails_at=2))
   made.on_step(0)
   with pytest.raises(video.RenderError, match='cannot be drawn .no display'):
@@ -114,12 +104,12 @@ def _evaluate(videos, name, environment=None):
       on_step(0)
 
 
-def test_newest_videos_are_kept(tmp_path, monkeypatch):
+def test_newest_videos_are_kept(tmp_path):
   directory = tmp_path / 'evaluation' / 'videos'
-  videos = video.NewestVideos(str(directory), 60.)
-  clock = time.monotonic()
+  now = 0.
+  videos = video.NewestVideos(str(directory), 60., clock=lambda: now)
   for n in range(7):
-    monkeypatch.setattr(time, 'monotonic', lambda n=n: clock + 61. * n)
+    now = 61. * n
     _evaluate(videos, f'{n:03d}')
     _evaluate(videos, 'none')  # Not due yet.
   assert sorted(p.name for p in directory.iterdir()) == [
@@ -131,7 +121,7 @@ def test_video_that_cannot_be_begun_is_left_out(tmp_path, monkeypatch, caplog):
   environment = _Environment()
   _evaluate(video.NewestVideos(str(tmp_path / 'x'), None), '0', environment)
   assert environment.num_rendered == 0  # No interval, no videos.
-  monkeypatch.setattr(environment, 'frames_per_sec', None, raising=False)
+  environment.frames_per_step = None
   videos = video.NewestVideos(str(tmp_path / 'x'), 1e-9)
   _evaluate(videos, '0', environment)
   _evaluate(videos, '1')  # Given up.

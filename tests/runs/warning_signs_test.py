@@ -61,12 +61,15 @@ def test_value_beyond_a_time_limit_may_be_many_returns():
   assert not _warnings(_signs(discount=.9, reward_clipping='none'), [row])
 
 
-def test_learner_that_was_restarted_may_have_no_episodes_yet():
-  row = {'episode_return': 2., 'episode_steps': 2., 'value_size': 1.}
-  rows = [row, {'value_size': 1e9}]
+def test_returns_near_0_at_first_are_no_measure_of_values():
+  rows = [{'episode_return': 0.001, 'episode_steps': 90., 'value_size': size}
+          for size in (0.5, 29.)]
   assert not _warnings(_signs(discount=.9, reward_clipping='none'), rows)
 
 
 def test_rows_without_these_columns_say_nothing():
-  signs = _signs(reward_clipping='none')
-  assert not _warnings(signs, [{}, {'value_size': 1e9}])
+  # A learner that was restarted may have no episodes yet.
+  row = {'episode_return': 2., 'episode_steps': 2., 'value_size': 1.}
+  for before in {}, row:
+    assert not _warnings(_signs(reward_clipping='none'),
+                         [before, {'value_size': 1e9}])

@@ -55,17 +55,12 @@ def test_log_uniform_is_uniform_in_its_logarithm():
     assert distance < 1.63 / math.sqrt(2000)
 
 
-def test_categorical_takes_each_choice_equally_often_and_by_itself():
+def test_categorical_takes_each_choice_equally_often():
   drawn = plan_lib.settings(_config(num_settings=2000)).values()
-  _, *choices = _RANGES['OptimizerConfig.epsilon']
-  chosen = np.array([choices.index(b['OptimizerConfig.epsilon'])
-                     for b in drawn])
+  chosen = [bindings['OptimizerConfig.epsilon'] for bindings in drawn]
   # Standard deviation sqrt(2000 * 3 / 16) = 19.
-  np.testing.assert_allclose(np.bincount(chosen), 500, atol=60)
-  rates = np.log([b['OptimizerConfig.learning_rate'] for b in drawn])
-  costs = np.log([b['ImpalaConfig.entropy_cost'] for b in drawn])
-  correlations = np.corrcoef([chosen, rates, costs])
-  np.testing.assert_allclose(correlations, np.eye(3), atol=0.07)
+  for choice in _RANGES['OptimizerConfig.epsilon'][1:]:
+    assert abs(chosen.count(choice) - 500) < 60
 
 
 def test_every_task_and_variant_has_the_same_settings_and_seeds():
@@ -95,11 +90,10 @@ def test_points_are_settings_as_they_are_given():
   points = {'lag_1': {'LearnerConfig.queue_capacity': 1},
             'lag_9': {'LearnerConfig.queue_capacity': 9}}
   config = _config(ranges={}, num_settings=1, points=points)
-  assert plan_lib.settings(config) == points
+  assert plan_lib.settings(config) == plan_lib.corners(config) == points
   assert [r.name for r in plan_lib.runs(config)][-1] == 'pong/y/lag_9/seed_3'
-  assert plan_lib.corners(config) == plan_lib.settings(config)
-  without = _config(ranges={}, num_settings=1)
-  assert list(plan_lib.settings(without).values()) == [{}]
+  assert list(plan_lib.settings(_config(
+      ranges={}, num_settings=1)).values()) == [{}]
 
 
 def test_corners_have_each_limit_and_choice():
@@ -114,18 +108,13 @@ def test_corners_have_each_limit_and_choice():
     ({'tasks': ['a.gin']}, r"tasks must be a dict, but is \['a.gin'\]"),
     ({'tasks': {'a/b': 'a.gin'}}, "tasks has the name 'a/b'"),
     ({'tasks': {'a': 5}}, r"tasks\['a'\] must be the path .* but is 5"),
-    ({'fixed': {'batch_size': 5}}, "of names like .*'batch_size'"),
-    ({'fixed': {'A.b': [5]}}, r"fixed\['A.b'\] must be a number.*\[5\]"),
     ({'fixed': {'ExperimentConfig.seed': 5}}, 'set SweepConfig.num_seeds'),
     ({'ranges': {'A.b': 5}}, r"ranges\['A.b'\] must be \('log_uniform'"),
-    ({'ranges': {'A.b': ('uniform', 1, 2)}}, "but is .'uniform', 1, 2"),
     ({'ranges': {'A.b': ('log_uniform', '1', 2)}}, 'must have two numbers'),
     ({'ranges': {'A.b': ('log_uniform', 0, 2)}}, '0 < low < high'),
-    ({'ranges': {'A.b': ('log_uniform', 1, math.inf)}}, '0 < low < high'),
     ({'ranges': {}}, 'num_settings is 5, but there are no ranges'),
     ({'points': {'p': {}}}, 'both points and ranges'),
     ({'num_settings': 0}, 'num_settings must be at least 1, but is 0'),
-    ({'num_seeds': 1.0}, 'num_seeds must be of type int, but is 1.0'),
     ({'fixed': {'AgentConfig.use_lstm': True}},
      'use_lstm is bound in SweepConfig.fixed and in SweepConfig.variants'),
     ({'fixed': {'OptimizerConfig.epsilon': 1.}},
@@ -147,10 +136,10 @@ def test_differences_name_each_value_that_differs():
                           ('categorical', 1.)})
   assert plan_lib.differences(_config(), other) == [
       "SweepConfig.tasks['pong'] ('b.gin', now nothing)",
-      "SweepConfig.tasks['qbert'] (nothing, now 'c.gin')",
       "SweepConfig.ranges['OptimizerConfig.epsilon'] (('categorical', 0.1, "
       "0.001, 1e-05, 1e-07), now ('categorical', 1.0))",
-      'SweepConfig.num_seeds (3, now 4)']
+      'SweepConfig.num_seeds (3, now 4)',
+      "SweepConfig.tasks['qbert'] (nothing, now 'c.gin')"]
 
 
 def test_populations_have_the_draws_of_the_sweep_of_the_same_config():
@@ -178,20 +167,6 @@ def test_populations_have_the_draws_of_the_sweep_of_the_same_config():
     plan_lib.members(_config(num_settings=1))
 
 
-def test_members_that_share_a_replay_have_the_seeds_of_the_sweeps_agents():
-  config = _config(shared_replay=['x'])
-  members, runs = plan_lib.members(config), plan_lib.runs(config)
-  assert [m[:4] for m in members] == [r[:4] for r in runs]
-  for member, run in zip(members, runs):
-    assert run.bindings.items() <= member.bindings.items()
-  groups = plan_lib.groups(config, members)
-  assert len(groups) == 2 * 3
-  for group in groups:  # All of a population, and none of another.
-    population, = {member.population for member in group.runs}
-    assert list(group.runs) == [
-        m for m in members if m.population == population]
-
-
 def test_agents_that_share_a_replay_follow_one_another_with_own_seeds():
   config = _config(shared_replay=['x'])
   runs = plan_lib.runs(config)
@@ -200,6 +175,13 @@ def test_agents_that_share_a_replay_follow_one_another_with_own_seeds():
   assert len(set(names)) == len(names) == 2 * 2 * 5 * 3
   assert [(g.task, g.variant, g.seed) for g in groups] == [
       (task, 'x', seed) for seed in (1, 2, 3) for task in ('catch', 'pong')]
+  members = plan_lib.members(config)
+  assert [m[:4] for m in members] == [r[:4] for r in runs]
+  for group in plan_lib.groups(config, members):
+    # All of a population, and none of another.
+    population, = {member.population for member in group.runs}
+    assert list(group.runs) == [
+        m for m in members if m.population == population]
   for group in groups:
     assert [run.setting for run in group.runs] == list(
         plan_lib.settings(config))

@@ -13,6 +13,12 @@ from impala_tf.runtime import plurals
 from impala_tf.runtime import ports
 from impala_tf.runtime import waiting
 
+# Flags of certain roles, and these.
+_ROLES_OF = {'allow_changes': 'learner', 'init_from': 'learner',
+             'replay_address': 'learner and actor',
+             'agent': 'learner and actor', 'core': 'actor',
+             'num_agents': 'replay', 'absent': 'replay'}
+
 
 def make_parser(description: str) -> argparse.ArgumentParser:
   """Makes the parser of the flags of all roles."""
@@ -115,23 +121,21 @@ def check_sharing(args: argparse.Namespace,
 
   `config` is None if it is not known yet.
   """
-  if args.replay_address is not None:
-    parse_address(args.replay_address, '--replay_address')
-    if config is not None and not config.num_replayed:
-      raise config_lib.UserError(
-          '--replay_address is for runs with replay, but '
-          'ReplayConfig.replay_fraction is 0; leave one of them out')
-    if config is not None:
-      sharing_lib.check_sampling(config)
-    if args.agent is None:
-      raise config_lib.UserError(
-          '--replay_address needs --agent, another number from 0 on for each '
-          'of the agents that share the replay')
-  if args.agent is not None and args.replay_address is None:
+  if (args.replay_address is None) != (args.agent is None):
     raise config_lib.UserError(
-        '--agent is for agents that share a replay; give --replay_address, '
-        'too, or leave it out')
+        '--replay_address needs --agent, and the reverse: the replay that '
+        'several agents share, and which of them this is, from 0 on')
+  if args.replay_address is None:
+    return
+  parse_address(args.replay_address, '--replay_address')
   command_line.check_at_least(args, 'agent', 0)
+  if config is None:
+    return
+  if not config.num_replayed:
+    raise config_lib.UserError(
+        '--replay_address is for runs with replay, but '
+        'ReplayConfig.replay_fraction is 0; leave one of them out')
+  sharing_lib.check_sampling(config)
 
 
 def parse_address(text: str, flag: str = '--address') -> Tuple[str, int]:
@@ -155,42 +159,31 @@ def free_port(address: str, flag: str = '--address') -> int:
 def check(args: argparse.Namespace) -> None:
   """Raises UserError for flags that cannot work, before any waiting."""
   parse_address(args.address)
-  if args.role in ('evaluator', 'replay') and args.replay_address is not None:
-    parse_address(args.replay_address, '--replay_address')
-    raise config_lib.UserError(
-        '--replay_address is for learners and actors; leave it out')
-  _check_replay(args)
+  for flag, roles in _ROLES_OF.items():
+    value = getattr(args, flag)
+    if args.role not in roles.split(' and ') and not (
+        value is None or value is False):
+      raise config_lib.UserError(f'--{flag} is for {roles}; leave it out')
   if args.role != 'learner':  # Which has a config to check them by.
     check_sharing(args)
-    if args.allow_changes or args.init_from:
-      raise config_lib.UserError(
-          '--allow_changes and --init_from are for learners; leave them out')
   # By hand it starts over as the same process, and would count one core.
-  if args.core is not None and not (args.role == 'actor' and args.supervised):
+  if args.core is not None and not args.supervised:
     raise config_lib.UserError(
         '--core is for actors that train.sh starts; leave it out')
   command_line.check_at_least(args, 'task', 0)
   command_line.check_above_0(args, 'wait_secs')
   if args.role == 'evaluator' and not (args.output or args.run_dir):
     raise config_lib.UserError(
-        'an evaluator needs --run_dir, or --output where it cannot see that')
+        'an evaluator needs --run_dir, or --output if it cannot see that')
   if args.role == 'actor' and args.profile and not args.run_dir:
     raise config_lib.UserError('--profile needs --run_dir to write to')
-
-
-def _check_replay(args: argparse.Namespace) -> None:
-  """Raises UserError for flags with which no replay can be served."""
-  if args.role != 'replay':
-    if args.num_agents is not None or args.absent is not None:
+  if args.role == 'replay':
+    if not args.config:
+      raise config_lib.UserError('a replay needs --config of one of its agents')
+    if args.num_agents is None or args.num_agents < 1:
       raise config_lib.UserError(
-          '--num_agents and --absent are for the replay; leave them out')
-    return
-  if not args.config:
-    raise config_lib.UserError('a replay needs --config of one of its agents')
-  if args.num_agents is None or args.num_agents < 1:
-    raise config_lib.UserError(
-        'a replay needs --num_agents, the number of agents that share it')
-  absent_agents(args)
+          'a replay needs --num_agents, the number of agents that share it')
+    absent_agents(args)
 
 
 def absent_agents(args: argparse.Namespace) -> List[int]:
@@ -205,7 +198,7 @@ def absent_agents(args: argparse.Namespace) -> List[int]:
 
 
 def learner_addresses(args: argparse.Namespace, number: int) -> List[str]:
-  """Reads the addresses of learners, none for a single one; or UserError."""
+  """Reads the addresses of several learners; raises UserError."""
   addresses = args.learners.split(',') if args.learners else []
   for address in addresses:
     parse_address(address, '--learners')

@@ -30,10 +30,11 @@ def _config_path(args: argparse.Namespace) -> Optional[str]:
   return gin_config.config_path(args.run_dir)
 
 
-class _LearnerConnection:
+class LearnerConnection:
   """A connection to the learner, which has the config."""
 
   def __init__(self, args: argparse.Namespace):
+    """Begins to wait for the learner."""
     self._args = args
     self.say = role_flags.make_say(args)
     self._waiting = waiting_lib.Waiting(
@@ -74,6 +75,28 @@ class _LearnerConnection:
           f'{path}: {", ".join(changed)}; connect to another, or leave out '
           '--config and --run_dir to take what it has')
 
+  def control(self, config: config_lib.Config, profile: Any = None
+              ) -> control_lib.ActorControl:
+    """Makes what the actor's loop asks of this process."""
+    first = [f'sent {child_lib.FIRST} unrolls']
+    if algorithms.architecture(config) == algorithms.SHARED_PARAMETERS:
+      first = [f'learned from {child_lib.FIRST} segment']
+
+    def wait_for_learner():
+      self.config()
+      address = self._args.replay_address
+      if address is not None:
+        waiting_lib.for_port(address, waiting_lib.Waiting(
+            f'the replay at {address}', self._args.wait_secs, self.say).poll)
+
+    def on_unroll(hop_secs):
+      while first:
+        self.say(first.pop())
+      if profile is not None:
+        profile.add_unroll(hop_secs)
+
+    return control_lib.ActorControl(wait_for_learner, self.poll, on_unroll)
+
 
 @contextlib.contextmanager
 def playing(supervised: bool) -> Iterator[None]:
@@ -85,33 +108,9 @@ def playing(supervised: bool) -> Iterator[None]:
     yield
 
 
-def _control(args: argparse.Namespace, learner: _LearnerConnection,
-             config: config_lib.Config, profile: Any = None
-             ) -> control_lib.ActorControl:
-  """Makes what the actor's loop asks of this process."""
-  first = [f'sent {child_lib.FIRST} unrolls']
-  if algorithms.architecture(config) == algorithms.SHARED_PARAMETERS:
-    first = [f'learned from {child_lib.FIRST} segment']
-
-  def wait_for_learner():
-    learner.config()
-    address = args.replay_address
-    if address is not None:
-      waiting_lib.for_port(address, waiting_lib.Waiting(
-          f'the replay at {address}', args.wait_secs, learner.say).poll)
-
-  def on_unroll(hop_secs):
-    while first:
-      learner.say(first.pop())
-    if profile is not None:
-      profile.add_unroll(hop_secs)
-
-  return control_lib.ActorControl(wait_for_learner, learner.poll, on_unroll)
-
-
 def run_actor(args: argparse.Namespace) -> None:
   """Plays until KeyboardInterrupt, or the learner goes (ConnectionError)."""
-  learner = _LearnerConnection(args)
+  learner = LearnerConnection(args)
   # If the config is known, TensorFlow is imported while the learner starts.
   path = _config_path(args)
   if path is not None and files.exists(path):
@@ -126,8 +125,7 @@ def run_actor(args: argparse.Namespace) -> None:
   if args.profile:
     profile = profiling.HopTimesWriter(args.run_dir, f'actor_{seed}')
   architecture.run_actor(
-      config, args.address, seed, args.task,
-      _control(args, learner, config, profile),
+      config, args.address, seed, args.task, learner.control(config, profile),
       role_flags.sharing(args), args.core)
 
 
@@ -135,7 +133,7 @@ def run_evaluator(args: argparse.Namespace) -> None:
   """Plays until KeyboardInterrupt, or the learner goes (ConnectionError)."""
   output = args.output or os.path.join(args.run_dir, run_directory.EVALUATION)
   run_directory.reach(output)
-  learner = _LearnerConnection(args)
+  learner = LearnerConnection(args)
   config = learner.config()
   # Here, since it imports TensorFlow, which takes seconds.
   from impala_tf.roles import evaluator

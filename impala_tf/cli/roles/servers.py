@@ -27,7 +27,7 @@ from impala_tf.storage import files
 RowFn = Callable[[Mapping[str, Any]], None]
 
 
-class _Process(local_run.LearnerProcess):
+class Process(local_run.LearnerProcess):
   """The process of a learner among others."""
 
   def __init__(self, args: argparse.Namespace, addresses: List[str],
@@ -85,7 +85,7 @@ def _learn(args: argparse.Namespace, config: config_lib.Config, run_dir: str,
            on_row: RowFn = lambda row: None) -> Optional[int]:
   """Learns to the end; returns the signal that ended it, if any."""
   addresses = role_flags.learner_addresses(args, config.learner.num_learners)
-  process = _Process(args, addresses, config)
+  process = Process(args, addresses, config)
   # Here, since they import TensorFlow, which takes seconds.
   from impala_tf.runtime import interfaces
   architecture = beginning.import_architecture(config)
@@ -104,7 +104,7 @@ def _learn(args: argparse.Namespace, config: config_lib.Config, run_dir: str,
   return None if is_done else signal.SIGTERM  # That another learner was sent.
 
 
-def _learner_config(args: argparse.Namespace) -> config_lib.Config:
+def learner_config(args: argparse.Namespace) -> config_lib.Config:
   """Reads the config; raises UserError if it cannot be trained so."""
   path = run_directory.config_path(args.config, args.run_dir)
   if path is None and args.run_dir:
@@ -141,7 +141,7 @@ def run_learner(args: argparse.Namespace) -> int:
     config = gin_config.load(gin_config.config_path(args.run_dir))
     signum = _learn(args, config, args.run_dir)
     return 128 + signum if signum else child_lib.DONE
-  config = _learner_config(args)
+  config = learner_config(args)
   addresses = role_flags.learner_addresses(args, config.learner.num_learners)
   open_ports = {'Reverb': role_flags.free_port(args.address)}
   if addresses:

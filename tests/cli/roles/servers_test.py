@@ -1,4 +1,4 @@
-"""The learner as a program: what it refuses to learn, and what it says."""
+"""Refusals and messages of the learner as a program."""
 
 import pytest
 
@@ -24,8 +24,8 @@ def test_actors_that_would_count_themselves_by_their_cores_are_refused(
     path, words):
   with pytest.raises(config_lib.UserError, match=(
       f'^{words} needs ActorConfig.num_actors where actors are started one')):
-    servers._learner_config(_args(path, _OPEN))
-  assert servers._learner_config(_args(path, _TWO)).actor.num_actors == 2
+    servers.learner_config(_args(path, _OPEN))
+  assert servers.learner_config(_args(path, _TWO)).actor.num_actors == 2
 
 
 @pytest.mark.parametrize('path, awaited, first', [
@@ -34,7 +34,7 @@ def test_actors_that_would_count_themselves_by_their_cores_are_refused(
     ('configs/catch.gin', 'unrolls that actors send to localhost:1',
      'unrolls')])
 def test_learner_says_what_it_waits_for(path, awaited, first, capsys):
-  control = servers._Process(
+  control = servers.Process(
       _args(path), [], gin_config.load(path)).control()
   control.on_wait('')
   for _ in range(2):
