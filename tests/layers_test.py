@@ -34,13 +34,14 @@ PRODUCT = (  # impala_tf/
     ('__main__',),
 )
 # lab/, all of it above all of impala_tf/.
-LAB = (('bench', 'figures'), ('gpu_step',))
+LAB = (('bench', 'figures', 'prose'), ('gpu_step',))
 ORDER = [*([f'impala_tf.{name}' for name in layer] for layer in PRODUCT),
          *([f'lab.{name}' for name in layer] for layer in LAB)]
 LAYER_OF = {entry: i for i, layer in enumerate(ORDER) for entry in layer}
 
 TOPS = ('impala_tf', 'lab')
-FLAT_MODULES = {'impala_tf.types', 'impala_tf.__main__'}  # Outside of rooms.
+# Outside of rooms.
+FLAT_MODULES = {'impala_tf.types', 'impala_tf.__main__', 'lab.prose'}
 MAX_FUNCTION_LINES = 60  # Without the docstring.
 
 # Modules that maths/ may import, and names that it may not use.
