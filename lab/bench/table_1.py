@@ -26,7 +26,7 @@ from lab.bench import side_by_side
 from lab.bench import training
 from lab.bench import turns as turns_lib
 
-_CONFIG = 'configs/table_1.gin'
+CONFIG = 'configs/table_1.gin'
 _LEVELS = 'lab.bench.table_1_levels'
 _NUM_ENVS = 32  # "batch size 32": each has an unroll in a batch of A2C.
 REFERENCE = 'impala'
@@ -49,7 +49,7 @@ class Paper(NamedTuple):
 
 # Espeholt et al. 2018, table 1, single machine: seekavoid_arena_01 is task 1,
 # rooms_keys_doors_puzzle task 2.
-_PAPER_TABLE_1 = {
+PAPER_TABLE_1 = {
     'a3c': Paper(64, 0, (6_500, 9_000)),
     'a2c_sync_step': Paper(48, 0, (9_000, 5_000)),
     'a2c_sync_trajectory': Paper(48, 0, (16_000, 17_500)),
@@ -140,7 +140,7 @@ def rows(num_envs: int, cores: int, unroll_length: int,
 
 
 # Alike in all rows, as is the batch, an unroll of each environment.
-_BINDINGS = (
+BINDINGS = (
     # Ratios of A2C are 1, so that nothing is computed in bfloat16.
     "LearnerConfig.precision = 'float32'",
     *side_by_side.BINDINGS)
@@ -157,8 +157,8 @@ def paper_numbers(name: str, task: Task) -> Result:
     `paper_cpus`, `paper_gpus`, `paper_frames_per_sec`, and `paper_ratio` to its
     IMPALA with as many GPUs.
   """
-  paper = _PAPER_TABLE_1[name]
-  reference = _PAPER_TABLE_1[_PAPER_REFERENCES[paper.gpus]]
+  paper = PAPER_TABLE_1[name]
+  reference = PAPER_TABLE_1[_PAPER_REFERENCES[paper.gpus]]
   speed = paper.frames_per_sec[task.papers]
   return {'paper_cpus': paper.cpus, 'paper_gpus': paper.gpus,
           'paper_frames_per_sec': speed,
@@ -190,7 +190,7 @@ def _settings(task: Task, names: Sequence[str], unroll_length: int,
   settings = {}
   for name in names:
     settings[name] = measure.Setting(every[name].title, args.config, [
-        *_BINDINGS, f'LearnerConfig.batch_size = {args.environments}',
+        *BINDINGS, f'LearnerConfig.batch_size = {args.environments}',
         *every[name].bindings, *args.gin_binding,
         f'EnvironmentConfig.level = {"single/" + task.level!r}'])
     beginning.check_names(settings[name].config())
@@ -209,14 +209,14 @@ def _measure(settings: Mapping[str, measure.Setting],
 
 def _parse_args() -> argparse.Namespace:
   parser = command_line.Parser(prog='table1.sh', description=__doc__)
-  turns_lib.add_flags(parser, rounds=5, secs=10., config=_CONFIG)
+  turns_lib.add_flags(parser, rounds=5, secs=10., config=CONFIG)
   command_line.add_gin_binding(parser, 'changes one value of all rows',
                                'LearnerConfig.unroll_length = 100')
   turns_lib.add_cores(parser)
   parser.add_argument('--environments', type=int, default=_NUM_ENVS,
                       help='of each run, and unrolls in a batch (default: '
                       '%(default)s, the paper\'s batch)')
-  parser.add_argument('--together', type=int, default=len(_PAPER_TABLE_1),
+  parser.add_argument('--together', type=int, default=len(PAPER_TABLE_1),
                       help='most runs that are alive at once, IMPALA\'s among '
                       'them, which is started anew beside each group; fewer '
                       'need less memory (default: %(default)s)')
@@ -226,7 +226,7 @@ def _parse_args() -> argparse.Namespace:
                       'and slow_restarts only without VizDoom)')
   parser.add_argument('--rows', metavar='ROW,ROW',
                       help='which to measure beside impala: some of '
-                      f'{", ".join(_PAPER_TABLE_1)} (default: all)')
+                      f'{", ".join(PAPER_TABLE_1)} (default: all)')
   return parser.parse_args()
 
 
@@ -267,7 +267,7 @@ def _run(args: argparse.Namespace) -> None:
     if getattr(args, flag) < least:
       raise config_lib.UserError(
           f'--{flag} must be at least {least}, but is {getattr(args, flag)}')
-  chosen = list(_PAPER_TABLE_1)
+  chosen = list(PAPER_TABLE_1)
   if args.rows:
     chosen = _names('--rows', f'{args.rows},{REFERENCE}', chosen)
   tasks = _names('--tasks', args.tasks, list(TASKS)) if args.tasks else None

@@ -102,7 +102,7 @@ def test_killed_between_two_writes(trainer, reference, tmp_path, fault, mode,
     event, expected = _check_whole(run_dir, reference)
     if there:
       assert [event] == there == [expected]  # It was not made anew.
-  fault.report(f'kill -9 of a member {mode} {function}', fault.tries)
+  fault.report(f'kill -9 of a member {mode} {function}', lost='')
 
 
 @pytest.mark.parametrize('function', _ROOM_FOR)
@@ -118,4 +118,4 @@ def test_disk_is_full_in_a_decision(trainer, reference, tmp_path, fault,
     published = populations.read_published(str(run_dir))
     assert max(event.frames, published.frames) > expected.frames
     assert published.hyperparameters == event.after
-  fault.report(f'disk full in {function} of a decision', fault.tries)
+  fault.report(f'disk full in {function} of a decision', lost='')

@@ -1,6 +1,6 @@
 """A user's simulators: none stays after a run, and failures are reported.
 
-They are programs in sessions of their own, with a directory each, as engines of
+They are programs in separate sessions, with a directory each, as engines of
 games are.
 """
 

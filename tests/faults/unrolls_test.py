@@ -50,15 +50,12 @@ def test_unrolls_of_strangers_are_refused_and_counted(tmp_path, fault):
   with _training(tmp_path, f'--port={port}') as run, _stranger(
       run, f'localhost:{port}') as send:
     for _ in range(fault.tries):
-      for i, kind in enumerate(stranger.KINDS):
-        assert send(700 + i, number, kind) == 'sent'
-        sent += number
-        run.wait(lambda: run.row()['unrolls_refused'] == sent,  # noqa: B023
-                 f'{sent} refusals')
-      assert send(708, 1, stranger.UNCHECKED_SHAPES) == 'sent'
-      sent += 1
-      run.wait(lambda: run.row()['unrolls_refused'] == sent,  # noqa: B023
-               f'{sent} refusals')
+      for i, (kind, count) in enumerate((
+          *((kind, number) for kind in stranger.KINDS),
+          (stranger.UNCHECKED_SHAPES, 1))):
+        assert send(700 + i, count, kind) == 'sent'
+        sent += count
+        run.wait_for('unrolls_refused', sent)
       assert 'start both with the same config' in send(
           709, number, stranger.OTHER_SHAPES)
       run.wait_for_frames()
@@ -69,7 +66,7 @@ def test_unrolls_of_strangers_are_refused_and_counted(tmp_path, fault):
     assert run.row()['updates_skipped'] == 0
     run.stop()
   fault.report('unrolls that are not finite, of another config or other '
-               f'shapes ({sent} sent)', fault.tries, 0)
+               f'shapes ({sent} sent)')
 
 
 _SPOILT = (environments.IMPORT,
@@ -96,8 +93,7 @@ def test_environment_spoils_gradients_for_a_while(
             if row[name]} == {column}
     run.stop()
   assert 'nan' not in spoilt or 'from actor 0' in run.log()
-  fault.report(f'an environment that gives {spoilt} for a while', fault.tries,
-               0)
+  fault.report(f'an environment that gives {spoilt} for a while')
 
 
 @pytest.mark.parametrize('spoilt, words', [
@@ -118,4 +114,4 @@ def test_nothing_but_rewards_that_spoil_gradients_ends_the_run(
       batch = np.load(run_dir / 'skipped_batch.npz')
       assert batch['env_outputs.reward'].max() == np.float32(1e30)
     run.check_parameters()
-  fault.report(f'nothing but rewards of {spoilt}: the run ends', fault.tries, 0)
+  fault.report(f'nothing but rewards of {spoilt}: the run ends')

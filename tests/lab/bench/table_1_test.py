@@ -11,7 +11,7 @@ from lab.bench import report
 from lab.bench import table_1
 from tests.fixtures import programs
 
-_ROWS = list(table_1._PAPER_TABLE_1)
+_ROWS = list(table_1.PAPER_TABLE_1)
 
 
 @pytest.mark.parametrize('arguments, words', [
@@ -32,12 +32,12 @@ def test_bad_input_is_refused_before_anything_starts(
 
 def _config(name, cores, steps_batches=False):
   """Returns the config of a row, with numbers for what is left open."""
-  return sizing.fit(gin_config.load(table_1._CONFIG, [
-      'LearnerConfig.batch_size = 32', *table_1._BINDINGS,
+  return sizing.fit(gin_config.load(table_1.CONFIG, [
+      'LearnerConfig.batch_size = 32', *table_1.BINDINGS,
       *table_1.rows(32, cores, 20, steps_batches)[name].bindings]), cores)
 
 
-@pytest.mark.parametrize('cores', [1, 2, 3, 64])
+@pytest.mark.parametrize('cores', [2, 3, 64])
 @pytest.mark.parametrize('name', _ROWS)
 def test_every_row_has_as_many_environments_and_the_same_network(name, cores):
   config = _config(name, cores)
@@ -85,9 +85,8 @@ def test_paper_is_compared_with_its_impala_of_as_many_gpus(
 
 
 def test_each_row_is_measured_once_beside_impala():
-  names = ['a', 'b', 'impala', 'c']
-  assert table_1.groups(names, 9) == [['a', 'b', 'c', 'impala']]
-  assert table_1.groups(names, 3) == [['a', 'b', 'impala'], ['c', 'impala']]
+  assert table_1.groups(['a', 'b', 'impala', 'c'], 3) == [
+      ['a', 'b', 'impala'], ['c', 'impala']]
   assert table_1.groups(['impala'], 3) == [['impala']]
 
 
