@@ -57,7 +57,9 @@ COVERED_ELSEWHERE = {
         'tests/core/actor_test.py', 'has fields and specs, which actors fill'),
     **{f'lab/bench/{name}.py': (
         'tests/lab/bench/main_test.py', 'measures in a whole benchmark')
-       for name in ('data_plane', 'parameters')},
+       for name in ('data_plane', 'parameters', 'worker')},
+    'lab/bench/random_actions.py': (
+        'tests/lab/bench/parts_test.py', 'acts in that environment'),
     'lab/bench/turns.py': (
         'tests/lab/bench/table_1_test.py', 'has flags, refused there'),
     **{f'impala_tf/runtime/{name}.py': (

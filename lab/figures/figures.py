@@ -21,14 +21,8 @@ def curve_of(sweep_dir: str, results: Iterable[results_lib.Result],
              ) -> Optional[Tuple[np.ndarray, intervals.Band]]:
   """Returns the mean return of runs, as far as they have `x` in common.
 
-  Args:
-    sweep_dir: directory of the sweep.
-    results: runs that are averaged.
-    confidence: of the mean's interval, where there are several; None for none.
-    x: 'frames' or 'secs'.
-
-  Returns:
-    `x` [P] and the curve; None where no run has a return.
+  `x` is 'frames' or 'secs'; `confidence` None leaves the interval out. Returns
+  `x` [P] and the curve; None if no run has a return.
   """
   found = [points for result in results
            if (points := points_of(sweep_dir, result, x))]
@@ -77,15 +71,10 @@ def _best(results: Sequence[results_lib.Result]):
 
 def of_tasks(results: tables.Results, draw: Callable[..., None], x: str,
              y: str, height: float = 2.8, columns: int = 3):
-  """Draws a panel for each task, below one legend.
+  """Draws a panel for each task by `draw(axes, task)`, below one legend.
 
-  Args:
-    results: results of a sweep.
-    draw: function of axes and a task that draws its results.
-    x: title of the horizontal axes; the numbers of 'frames' are shortened.
-    y: title of the vertical axes.
-    height: height of each panel in inches.
-    columns: columns of the legend.
+  `x` and `y` are titles of axes; the numbers of 'frames' are shortened.
+  `height` is in inches, `columns` are the legend's.
   """
   tasks = tables.tasks_of(results)
   figure, grid = pictures.panels(len(tasks), height)

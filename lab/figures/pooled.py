@@ -21,14 +21,9 @@ _POINTS = 101  # Scores at which a profile is drawn.
 
 def scores(results: tables.Results, variant: str
            ) -> Tuple[np.ndarray, List[str]]:
-  """Returns a variant's final returns of all tasks on one scale.
+  """Returns a variant's final returns of all tasks on the whole sweep's scale.
 
-  Args:
-    results: finished runs of the whole sweep, which make the scale.
-    variant: name of the variant.
-
-  Returns:
-    Float [N, 1] and the N runs' strata: each of a task and setting.
+  They are float [N, 1], with the N runs' strata: each of a task and setting.
   """
   found, strata = [], []
   for task in tables.tasks_of(results):

@@ -111,22 +111,27 @@ def _training(run_dir):
     yield run
 
 
+def _break_for_a_while(run, breaks, mends):
+  """Has checkpoints fail; an older one stays usable, and others follow."""
+  breaks()
+  run.wait_for_more('checkpoints_failed')
+  usable = saved.load_agent(str(run.run_dir)).num_frames
+  run.wait_for_frames()
+  assert saved.load_agent(str(run.run_dir)).num_frames == usable
+  mends()
+  run.wait_for_checkpoint()
+
+
 def test_run_that_cannot_save_goes_on_and_says_so_at_its_end(tmp_path, fault):
   """Limits the size of files, which takes no rights of root."""
   with _training(tmp_path) as run:
     for _ in range(fault.tries):
-      run.limit_files(_LIMIT_BYTES)
-      run.wait_for_more('checkpoints_failed')
-      usable = saved.load_agent(str(tmp_path)).num_frames
-      run.wait_for_frames()
-      assert saved.load_agent(str(tmp_path)).num_frames == usable
-      run.limit_files(-1)
-      run.wait_for_checkpoint()
+      _break_for_a_while(run, lambda: run.limit_files(_LIMIT_BYTES),
+                         lambda: run.limit_files(-1))
     run.limit_files(_LIMIT_BYTES)
     run.wait_for_more('checkpoints_failed')
     code, text = run.interrupt()
-  assert code == 1, text
-  assert 'could not be written' in text
+  assert code == 1 and 'could not be written' in text, text
   assert 'No checkpoint, training goes on' in run.log()
   newest = run.newest_checkpoint()
   with _training(tmp_path) as run:  # It resumes from the last that was written.
@@ -137,7 +142,7 @@ def test_run_that_cannot_save_goes_on_and_says_so_at_its_end(tmp_path, fault):
 
 @contextlib.contextmanager
 def _mounted(path, size_mb):
-  """Mounts a new file system at `path`; skips where that is not allowed."""
+  """Mounts a new file system at `path`; skips if that is not allowed."""
   path.mkdir(parents=True, exist_ok=True)
   mount = subprocess.run(
       ['mount', '-t', 'tmpfs', '-o', f'size={size_mb}m', 'faults', path],
@@ -204,11 +209,8 @@ def test_checkpoints_become_read_only_for_a_while(tmp_path, fault):
     (directory / 'agent.json').write_text(description)
     run.wait_for_checkpoint()
     for _ in range(fault.tries):
-      _remount(directory, 'ro')
-      run.wait_for_more('checkpoints_failed')
-      saved.load_agent(str(tmp_path))
-      _remount(directory, 'rw')
-      run.wait_for_checkpoint()
+      _break_for_a_while(run, lambda: _remount(directory, 'ro'),
+                         lambda: _remount(directory, 'rw'))
     run.stop()
   fault.report('checkpoints on a file system that becomes read-only')
 

@@ -30,8 +30,8 @@ _LEVELS = ('tmaze/1', 'tmaze/2')
 _ALONE = ('unshare', '--pid', '--fork', '--kill-child', '--mount-proc')
 
 
-def _ip(*words):
-  return subprocess.run(['ip', *map(str, words)], capture_output=True,
+def _ip(command):
+  return subprocess.run(['ip', *command.split()], capture_output=True,
                         check=False).returncode == 0
 
 
@@ -39,43 +39,41 @@ class _Network:
   """Two machines, `learner` (10.77.0.1) and `actors`, and a switch."""
 
   def __init__(self):
-    self._prefix = f'faults{os.getpid()}'
+    prefix = f'faults{os.getpid()}'
     self.learner, self.actors, self._switch = (
-        f'{self._prefix}-{name}' for name in ('learner', 'actors', 'switch'))
+        f'{prefix}-{name}' for name in ('learner', 'actors', 'switch'))
 
   def _connect(self, machine, number):
     """Connects a machine to the switch and gives it an address."""
-    return all((
-        _ip('-n', self._switch, 'link', 'add', f'port{number}', 'type', 'veth',
-            'peer', 'name', 'eth0', 'netns', machine),
-        _ip('-n', self._switch, 'link', 'set', f'port{number}', 'up'),
-        _ip('-n', machine, 'address', 'add', f'10.77.0.{number}/24', 'dev',
-            'eth0'),
-        _ip('-n', machine, 'link', 'set', 'eth0', 'up'),
-        _ip('-n', machine, 'link', 'set', 'lo', 'up')))
+    port = f'port{number}'
+    return all(map(_ip, (
+        f'-n {self._switch} link add {port} type veth peer name eth0 '
+        f'netns {machine}',
+        f'-n {self._switch} link set {port} up',
+        f'-n {self._switch} link set {port} master switch',
+        f'-n {machine} address add 10.77.0.{number}/24 dev eth0',
+        f'-n {machine} link set eth0 up', f'-n {machine} link set lo up')))
 
   def make(self):
     """Sets the machines up; returns whether that is allowed."""
-    machines = (self._switch, self.learner, self.actors)
-    return all((
-        *(_ip('netns', 'add', name) for name in machines),
-        _ip('-n', self._switch, 'link', 'add', 'switch', 'type', 'bridge'),
-        _ip('-n', self._switch, 'link', 'set', 'switch', 'up'),
-        _ip('netns', 'exec', self.actors, *_ALONE, 'true'),
-        self._connect(self.learner, 1), self._connect(self.actors, 2),
-        self.heal(), _ip('-n', self._switch, 'link', 'set', 'port1', 'master',
-                         'switch')))
+    return all(map(_ip, (
+        f'netns add {self._switch}', f'netns add {self.learner}',
+        f'netns add {self.actors}',
+        f'-n {self._switch} link add switch type bridge',
+        f'-n {self._switch} link set switch up',
+        f'netns exec {self.actors} {" ".join(_ALONE)} true'))) and (
+            self._connect(self.learner, 1) and self._connect(self.actors, 2))
 
   def cut(self):
     """Drops all packets silently; returns whether that succeeded."""
-    return _ip('-n', self._switch, 'link', 'set', 'port2', 'nomaster')
+    return _ip(f'-n {self._switch} link set port2 nomaster')
 
   def heal(self):
-    return _ip('-n', self._switch, 'link', 'set', 'port2', 'master', 'switch')
+    return _ip(f'-n {self._switch} link set port2 master switch')
 
   def remove(self):
     for name in (self.learner, self.actors, self._switch):
-      _ip('netns', 'delete', name)
+      _ip(f'netns delete {name}')
 
 
 @pytest.fixture(name='network')

@@ -192,7 +192,7 @@ def test_python_without_venv_is_enough_for_uv_which_may_be_fetched(
     machine, name, body):
   machine.add_python('python3.10', venv=False)
   machine.add(name, body)
-  _assert_made(machine.run(), 'python3.10', line=-1)
+  _assert_made(machine.run(), 'python3.10', line=-2)
 
 
 def test_python_without_venv_alone_is_refused_with_the_packages_name(machine):
@@ -223,7 +223,7 @@ def test_python_is_fetched_into_the_checkout_once(
   ran = machine.run()
   assert ran[1][0].startswith(
       f'setup: fetching Python 3.11 with {name} into {machine.root}/.python')
-  _assert_made(ran, fetched, line=-1)
+  _assert_made(ran, fetched, line=-2)
   machine.make_stale()
   _assert_made(machine.run(), fetched)
   assert len(machine.calls(name, call)) == 1

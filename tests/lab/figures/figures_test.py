@@ -21,16 +21,6 @@ def _lines(axes):
   return {line.get_label(): line.get_ydata().tolist() for line in axes.lines}
 
 
-def test_settings_are_ranked_by_their_returns():
-  results = [_result('none_replay', f'setting_{i}', 1, value)
-             for i, value in enumerate((1., 6., 2.))]
-  results.append(_result('none', 'setting_0', 1, 9.))
-  without, with_replay = figures.figure_e2('', results).axes
-  assert _lines(without)['No-correction'] == [9.]
-  assert _lines(with_replay)['No-correction'] == [6., 2., 1.]
-  assert without.get_ylim() == with_replay.get_ylim()
-
-
 def test_curve_is_the_mean_over_frames_that_all_runs_have(tmp_path):
   results = [_result('replay', 'default', seed, 0.) for seed in (1, 2)]
   _write_curve(tmp_path, results[0], [(0, 0.), (100, 10.)])
@@ -54,15 +44,6 @@ def test_variants_are_bars_as_high_as_the_mean_of_their_settings():
   (start, end), = (path.vertices[:, 1] for collection in axes.collections
                    for path in collection.get_paths())
   assert (start, end) == (pytest.approx(4.5), pytest.approx(5.5))
-
-
-def test_lags_are_lines_of_their_own(tmp_path):
-  results = [_result(f'vtrace_lag_{lag}', 'default', 1, 0.) for lag in (0, 100)]
-  for height, result in enumerate(results):
-    _write_curve(tmp_path, result, [(0, height), (10, height)])
-  panel = figures.figure_e1(str(tmp_path), results).axes[0]
-  assert {label: set(y) for label, y in _lines(panel).items()} == {
-      'lag 0': {0.}, 'lag 100': {1.}}
 
 
 def test_final_returns_are_drawn_by_lag_with_an_interval_over_seeds():
