@@ -8,7 +8,7 @@ import argparse
 import math
 import pathlib
 import sys
-from typing import Callable, List, Sequence, Tuple
+from typing import Any, Callable, List, Sequence, Tuple
 
 from impala_tf import config as config_lib
 from impala_tf.cli import command_line
@@ -35,23 +35,30 @@ def _of_results(*parts: Callable[[tables.Results], str]
       text for part in parts if (text := part(results)))
 
 
+def _of_finals(draw: Callable[[tables.Results], Any]
+               ) -> Callable[[str, tables.Results], Any]:
+  """Makes a function of a sweep's directory, too, that draws final returns."""
+  return lambda sweep_dir, results: draw(results)
+
+
 _DISPLAYS = {
     'table_2': (_of_results(tables.table_2, differences.of_corrections),
-                figures.table_2),
+                _of_finals(figures.table_2)),
     'figure_e1': (_of_results(tables.figure_e1, differences.of_lags),
                   figures.figure_e1),
-    'profiles': (_of_results(pooled.table), pooled.profiles),
-    'lags': (_of_results(tables.figure_e1, differences.of_lags), figures.lags),
-    'figure_e2': (_of_results(tables.figure_e2), figures.figure_e2),
+    'profiles': (_of_results(pooled.table), _of_finals(pooled.profiles)),
+    'lags': (_of_results(tables.figure_e1, differences.of_lags),
+             _of_finals(figures.lags)),
+    'figure_e2': (_of_results(tables.figure_e2), _of_finals(figures.figure_e2)),
     'figure_e3': (_of_results(tables.figure_e3), figures.figure_e3),
     'curves': (_of_results(tables.variants, differences.of_variants),
                figures.curves_of_variants),
     'variants': (_of_results(tables.variants, differences.of_variants),
-                 figures.variants),
+                 _of_finals(figures.variants)),
     'best_agents': (_of_results(tables.best_agents, differences.of_agents),
                     figures.best_agents),
-    'ranks': (baselines.ranks_table, baselines.ranks),
-    'rates': (baselines.ranks_table, baselines.rates),
+    'ranks': (_of_results(baselines.ranks_table), _of_finals(baselines.ranks)),
+    'rates': (_of_results(baselines.ranks_table), _of_finals(baselines.rates)),
     'figure_4': (baselines.figure_4_table, baselines.figure_4),
     'speedup': (baselines.speedup_table, baselines.speedup)}
 # Displays whose pictures need learning curves; their tables need results alone.

@@ -59,9 +59,8 @@ def _cells(results: tables.Results):
 # A3C paper.
 
 
-def ranks_table(sweep_dir: str, results: tables.Results) -> str:
+def ranks_table(results: tables.Results) -> str:
   """Returns a table of the best, the median and the mean over settings."""
-  del sweep_dir
   rows = []
   for task, variant, selected in _cells(results):
     ranked = results_lib.ranked(selected)
@@ -73,9 +72,8 @@ def ranks_table(sweep_dir: str, results: tables.Results) -> str:
       ['task', '', 'settings', 'best', 'median', 'mean'], rows))
 
 
-def ranks(sweep_dir: str, results: tables.Results):
+def ranks(results: tables.Results):
   """Draws the final return against the rank of the setting."""
-  del sweep_dir
   styles = pictures.line_styles(tables.variants_of(results))
 
   def draw(axes, task):
@@ -88,13 +86,12 @@ def ranks(sweep_dir: str, results: tables.Results):
   return figures.of_tasks(results, draw, 'rank of the setting', 'final return')
 
 
-def rates(sweep_dir: str, results: tables.Results):
+def rates(results: tables.Results):
   """Draws the final return against the learning rate: a dot a run.
 
   As figures 2, S5 and S11 of Mnih et al. 2016. Raises UserError if the sweep
   draws no learning rates.
   """
-  del sweep_dir
   if not all(_RATE in r.run.bindings for r in results):
     raise config_lib.UserError(
         f'the settings of this sweep have no {_RATE}; choose another display')

@@ -89,9 +89,8 @@ def of_tasks(results: tables.Results, draw: Callable[..., None], x: str,
   return figure
 
 
-def table_2(sweep_dir: str, results: tables.Results):
+def table_2(results: tables.Results):
   """Draws the numbers of table 2 as bars: axes for each task."""
-  del sweep_dir
   arms = tables.arms_of(results)
   width = 0.8 / len(arms)
 
@@ -146,10 +145,8 @@ def _share_limits(grid) -> None:
     row[0].set_ylabel('return')
 
 
-def lags(sweep_dir: str, results: tables.Results):
+def lags(results: tables.Results):
   """Draws the final return against the policy lag: a line a method."""
-  del sweep_dir
-
   def draw(axes, task):
     for method, name in tables.METHODS.items():
       by_lag = {lag: finals for lag in tables.LAGS if (finals := [
@@ -174,9 +171,8 @@ def lags(sweep_dir: str, results: tables.Results):
                   columns=len(tables.METHODS))
 
 
-def figure_e2(sweep_dir: str, results: tables.Results):
+def figure_e2(results: tables.Results):
   """Draws final return against rank: a row a task, a column an arm."""
-  del sweep_dir
   tasks, arms = tables.tasks_of(results), tables.arms_of(results)
   figure, grid = pictures.grid(
       len(tasks), len(arms), pictures.PAGE_WIDTH / len(arms), 2.2)
@@ -211,9 +207,8 @@ def figure_e3(sweep_dir: str, results: tables.Results):
                   f'return, mean of best {tables.BEST}', 2.4)
 
 
-def variants(sweep_dir: str, results: tables.Results):
+def variants(results: tables.Results):
   """Draws the final return of each variant, the mean over all settings."""
-  del sweep_dir
   tasks = tables.tasks_of(results)
   styles = pictures.line_styles(tables.variants_of(results))
   figure, grid = pictures.panels(len(tasks), height=2.8)

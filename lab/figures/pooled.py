@@ -57,12 +57,11 @@ def table(results: tables.Results) -> str:
           + tables.markdown(['', *arms.values()], rows))
 
 
-def profiles(sweep_dir: str, results: tables.Results):
+def profiles(results: tables.Results):
   """Draws performance profiles, one set of axes an arm and a line a method.
 
   A profile is the share of runs whose score is above each of a range of scores.
   """
-  del sweep_dir
   arms = tables.arms_of(results)
   figure, grid = pictures.panels(len(arms), height=3.2)
   above = np.linspace(0, 1, _POINTS)

@@ -41,7 +41,7 @@ def save_for_ever():
   number = number_of(values)
   # The newest is the best, unless it was killed in between.
   assert number - (best.number if best else 0) <= 1, 'a best one was lost'
-  print('restored', number, os.getpid(), flush=True)
+  print(number, os.getpid(), flush=True)
   while True:
     number += 1
     for variable in values.parts:
@@ -57,15 +57,6 @@ for line in sys.stdin:
 """
 
 
-def _restored(process):
-  """Starts the next process; returns the number it restored, and its id."""
-  process.stdin.write('\n')
-  process.stdin.flush()
-  words = process.stdout.readline().split()
-  assert words, process.stderr.read()
-  return int(words[1]), int(words[2])
-
-
 def test_writer_is_killed_between_the_bytes(tmp_path, fault):
   rng = random.Random(0)
   directory, said = tmp_path / 'checkpoints', tmp_path / 'said'
@@ -75,7 +66,7 @@ def test_writer_is_killed_between_the_bytes(tmp_path, fault):
   with programs.running(
       '-c', _SAVER, tmp_path, said, stdin=programs.PIPE) as process:
     for _ in range(fault.tries):
-      restored, pid = _restored(process)
+      restored, pid = map(int, programs.ask(process).split())
       assert restored >= saved  # Nothing that was written is lost.
       names = {path.name for path in directory.glob('ckpt-*')}
       # Nor do files pile up: those of three checkpoints, the one restored, one

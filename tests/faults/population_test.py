@@ -32,11 +32,7 @@ class _Trainer:
     self._good = good
 
   def train(self, run_dir, mode='nothing', function='nothing'):
-    self._process.stdin.write(f'{mode} {function} {run_dir}\n')
-    self._process.stdin.flush()
-    answer = self._process.stdout.readline()
-    assert answer, self._process.stderr.read()
-    return int(answer)
+    return int(programs.ask(self._process, f'{mode} {function} {run_dir}'))
 
   def begin(self, directory):
     """Makes a population with a better member; returns the other's run."""

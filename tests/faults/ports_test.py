@@ -51,9 +51,7 @@ for line in sys.stdin:
 def test_one_of_two_servers_gets_the_port(fault):
   with programs.running('-c', _RIVALS, stdin=programs.PIPE) as process:
     for _ in range(fault.tries):
-      process.stdin.write(f'{ports.choose()}\n')
-      process.stdin.flush()
-      said = process.stdout.readline().split()
+      said = programs.ask(process, ports.choose()).split()
       assert sorted(said) == ['refused', 'served'], process.stderr.read()
   fault.report('two servers at once on one port')
 

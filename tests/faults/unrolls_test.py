@@ -5,7 +5,6 @@ import contextlib
 import numpy as np
 import pytest
 
-from impala_tf.runs import gin_config
 from impala_tf.runtime import ports
 from tests.fixtures import programs
 from tests.fixtures.faults import environments
@@ -22,33 +21,16 @@ def _training(run_dir, *arguments):
     yield run
 
 
-@contextlib.contextmanager
-def _stranger(run, address):
-  """Starts a stranger; yields a function that has it send unrolls.
-
-  Its arguments are task, number and kind of the unrolls; it returns `sent`, or
-  how they were refused.
-  """
-  with programs.running(
-      '-m', 'tests.fixtures.faults.stranger',
-      gin_config.config_path(str(run.run_dir)), address,
-      stdin=programs.PIPE) as process:
-
-    def send(task, number, kind):
-      process.stdin.write(f'{task} {number} {kind}\n')
-      process.stdin.flush()
-      line = process.stdout.readline()
-      assert line, process.stderr.read()
-      return line.strip()
-
-    yield send
-
-
 def test_unrolls_of_strangers_are_refused_and_counted(tmp_path, fault):
   number, sent = 10, 0
   port = ports.choose()
-  with _training(tmp_path, f'--port={port}') as run, _stranger(
-      run, f'localhost:{port}') as send:
+  with _training(tmp_path, f'--port={port}') as run, programs.running(
+      '-m', 'tests.fixtures.faults.stranger', tmp_path / 'config.gin',
+      f'localhost:{port}', stdin=programs.PIPE) as process:
+
+    def send(task, number, kind):
+      return programs.ask(process, f'{task} {number} {kind}')
+
     for _ in range(fault.tries):
       for i, (kind, count) in enumerate((
           *((kind, number) for kind in stranger.KINDS),

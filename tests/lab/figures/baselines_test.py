@@ -45,10 +45,10 @@ def _over_settings():
 
 def test_settings_are_ranked_for_each_variant():
   results = _over_settings()
-  table = baselines.ranks_table('', results)
+  table = baselines.ranks_table(results)
   assert '| catch | a3c | 4 | 7.00 | 2.50 | 3.00 |' in table
   assert '| catch | impala | 4 | 6.00 | 4.00 | 4.00 |' in table
-  axes, = baselines.ranks('', results).axes
+  axes, = baselines.ranks(results).axes
   assert _lines(axes) == {'A3C': [[1, 2, 3, 4], [7., 4., 1., 0.]],
                           'IMPALA': [[1, 2, 3, 4], [6., 5., 3., 2.]]}
 

@@ -37,7 +37,7 @@ def test_variants_are_bars_as_high_as_the_mean_of_their_settings():
              for variant, setting, seed, value in (
                  ('a', 'x', 1, 1.), ('a', 'x', 2, 3.), ('a', 'y', 1, 8.),
                  ('b_c', 'x', 1, -2.), ('b_c', 'x', 2, None))]
-  axes, = figures.variants('', results).axes
+  axes, = figures.variants(results).axes
   assert [label.get_text() for label in axes.get_xticklabels()] == ['a', 'b c']
   assert [bar.get_height() for bar in axes.patches] == [(2 + 8) / 2, -2.]
   # The mean of x's two seeds is 1 to 3, and y's single seed is always 8.
@@ -49,7 +49,7 @@ def test_variants_are_bars_as_high_as_the_mean_of_their_settings():
 def test_final_returns_are_drawn_by_lag_with_an_interval_over_seeds():
   results = [_result(f'none_lag_{lag}', 'default', seed, lag + 0.5 * seed)
              for lag in (0, 10, 500) for seed in (1, 2, 3)]
-  axes, = figures.lags('', results).axes
+  axes, = figures.lags(results).axes
   assert _lines(axes)['No-correction'] == [1., 11., 501.]
   line, = axes.lines
   assert line.get_xdata().tolist() == [0, 2, 4]  # Places of these lags.
