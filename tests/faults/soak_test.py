@@ -37,12 +37,14 @@ class _Soak:
     self.run.wait(lambda: self.run.pids('learner'), 'a learner')
 
   def kill_actor(self):
-    actors = self.run.wait(lambda: self.run.pids('actor'), 'an actor')
-    programs.kill(self._rng.choice(actors))
+    programs.kill(self._choose_actor())
+
+  def _choose_actor(self):
+    return self._rng.choice(
+        self.run.wait(lambda: self.run.pids('actor'), 'an actor'))
 
   def stop_actor(self):
-    self._pause(self._rng.choice(
-        self.run.wait(lambda: self.run.pids('actor'), 'an actor')))
+    self._pause(self._choose_actor())
 
   def stop_learner(self):
     self._pause(*self.run.pids('learner'))
