@@ -6,7 +6,7 @@
        ▲                                           │
        └───────────────── weights ◀────────────────┘
 
-The file is a map of the package: above each part a comment names the modules
+The file is a map of the package. A comment above each part names the modules
 that do the same there, and what else they can do. Letters and equations are
 those of Espeholt et al. 2018 (arXiv:1802.01561v3). Shapes: T time, B batch, A
 actions, E environments of an actor.
@@ -73,13 +73,14 @@ def vtrace(log_rhos, discounts, rewards, values, bootstrap_value):
 
   Remark 1 turns equation 1 into a recursion that begins with v_T = V(x_T):
 
-    v_t = V(x_t) + delta_t V + gamma c_t (v_{t+1} - V(x_{t+1}))
-    delta_t V = rho_t (r_t + gamma V(x_{t+1}) - V(x_t))
-    advantage_t = rho_t (r_t + gamma v_{t+1} - V(x_t))
+      v_t = V(x_t) + delta_t V + gamma c_t (v_{t+1} - V(x_{t+1}))
+      delta_t V = rho_t (r_t + gamma V(x_{t+1}) - V(x_t))
+      advantage_t = rho_t (r_t + gamma v_{t+1} - V(x_t))
+      rho_t = c_t = min(1, pi(a_t|x_t) / mu(a_t|x_t))
 
-  where rho_t = c_t = min(1, pi(a_t|x_t) / mu(a_t|x_t)). Arguments and results
-  are float32 [T, B], t from 0 to T-1, except `bootstrap_value`, V(x_T), [B].
-  Discounts are gamma, or 0 if a_t ended the episode. Results have no gradient.
+  Arguments and results are float32 [T, B], t from 0 to T-1, except
+  `bootstrap_value`, V(x_T), [B]. Discounts are gamma, or 0 if a_t ended
+  the episode. Results have no gradient.
   """
   rhos = tf.minimum(1., tf.exp(log_rhos))
   next_values = tf.concat([values[1:], bootstrap_value[tf.newaxis]], axis=0)
@@ -227,7 +228,7 @@ def fetch(client, parameters):
   return int(version)
 
 
-# impala_tf/core/actor.py: also environments in processes of their own.
+# impala_tf/core/actor.py: also environments in separate processes.
 def run_actor(address, seed):
   """Plays E games of Catch and sends their unrolls, for ever."""
   tf.config.set_visible_devices([], 'GPU')  # It is the learner's.

@@ -1,4 +1,4 @@
-"""An algorithm of one's own: IMPALA that stays near the policy that acted.
+"""A new algorithm: IMPALA that stays near the policy that acted.
 
     ./launch/train.sh configs/catch.gin --import=examples/my_algorithm.py \
         --gin_binding="ExperimentConfig.algorithm = 'my_algorithm'"

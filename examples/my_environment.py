@@ -1,4 +1,4 @@
-"""An environment of one's own: a meadow in which apples are to be picked.
+"""A new environment: a meadow in which apples are to be picked.
 
     ./launch/train.sh examples/my_environment.gin \
         --import=examples/my_environment.py

@@ -1,4 +1,4 @@
-"""A torso of one's own: small convolutions, for pictures of a few cells.
+"""A new torso: small convolutions, for pictures of a few cells.
 
     ./launch/train.sh examples/my_environment.gin \
         --import=examples/my_environment.py --import=examples/my_network.py \

@@ -6,6 +6,7 @@ import importlib.util
 import os
 import random
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -28,8 +29,8 @@ pytest.register_assert_rewrite(
     'tests.faults', 'tests.fixtures')
 
 
-def _tell_of_lab(terminalreporter):
-  """Says on what the contract tests of DeepMind Lab ran, if they did."""
+def _report_lab(terminalreporter):
+  """Names the simulator of the contract tests of DeepMind Lab, if they ran."""
   reports = [report for outcome in ('passed', 'failed')
              for report in terminalreporter.getreports(outcome)]
   if any('dmlab_contract_test' in report.nodeid for report in reports):
@@ -99,7 +100,7 @@ def fake_deepmind_lab(tmp_path_factory):
 
 @pytest.fixture
 def modules_forgotten(monkeypatch):
-  """Forgets modules of the user's own that a test imports, and their names."""
+  """Forgets user modules that a test imports, and the names they registered."""
   import gymnasium
 
   from impala_tf.agents import torsos
@@ -137,13 +138,12 @@ def start_workers():
 def refused(monkeypatch, capsys):
   """Calls a program that is to refuse its arguments; returns its one line.
 
-  In this process, since one of its own would spend seconds importing
-  TensorFlow. That its exit code and its line arrive outside is tested once for
-  each program.
+  In this process, since another would spend seconds importing TensorFlow. That
+  exit code and line arrive outside is tested once for each program.
   """
   from impala_tf.cli import program
   from impala_tf.runtime import child
-  # It would start the program anew, in a network of its own.
+  # It would start the program anew, in a private network.
   monkeypatch.setattr(program, 'enter_private_network', lambda *unused: None)
 
   def call(main, *arguments):
@@ -168,8 +168,8 @@ def call(monkeypatch):
   return run
 
 
-# Where Reverb is not installed (./launch/test.sh --tensorflow=2.21), what fails
-# because of that is left out and counted.
+# Without Reverb (./launch/test.sh --tensorflow=2.21), tests that need it are
+# left out and counted.
 
 _HAS_REVERB = importlib.util.find_spec('reverb') is not None
 _WITHOUT_REVERB = ("No module named 'reverb'", beginning.NEEDS_REVERB)
@@ -177,7 +177,7 @@ _LEFT_OUT = 'needs Reverb'
 
 
 def _leave_out(report, path):
-  """Turns a failure into a skip where it is for want of Reverb."""
+  """Turns a failure for want of Reverb into a skip."""
   text = f'{report.longrepr} {report.capstderr}'
   if report.failed and not _HAS_REVERB and any(
       words in text for words in _WITHOUT_REVERB):
@@ -196,7 +196,7 @@ def pytest_runtest_makereport(item):
   return _leave_out((yield), item.path)
 
 
-def _tell_of_reverb(terminalreporter):
+def _report_reverb(terminalreporter):
   """Says how much was left out for want of Reverb, if anything was."""
   reports = [report for report in terminalreporter.getreports('skipped')
              if report.longrepr[2] == _LEFT_OUT]
@@ -237,32 +237,35 @@ class Fault:
   Attributes:
     tries: number of times to cause the fault.
     is_chaos: whether --chaos was given, which allows long disturbances.
+    recovery_secs: seconds that each recovery took.
   """
 
   def __init__(self, chaos, record):
     self.is_chaos = bool(chaos)
     self.tries = chaos or 1
+    self.recovery_secs = []
     self._record = record
 
-  def report(self, name, survived, lost_unrolls=None, recovery_secs=(),
-             tried=None):
-    """Records figures for the table at the end of the session.
+  @contextlib.contextmanager
+  def recovery(self):
+    """Measures the time that a `with` block takes to recover."""
+    start = time.monotonic()
+    yield
+    self.recovery_secs.append(time.monotonic() - start)
+
+  def report(self, name, lost=0):
+    """Records figures of a fault, all of whose tries were survived.
 
     Args:
       name: description of the fault.
-      survived: number of tries that were survived.
-      lost_unrolls: unrolls lost, a number or words; None where not counted.
-      recovery_secs: seconds that each recovery took.
-      tried: number of tries where it is not `tries`.
+      lost: unrolls lost, a number or words; empty if not counted.
     """
-    self._record('fault', name)
-    self._record('tried', tried or self.tries)
-    self._record('survived', survived)
-    self._record('lost_unrolls', '' if lost_unrolls is None else lost_unrolls)
-    self._record('recovery_secs', ', '.join(
-        f'{word} {value:.1f}' for word, value in
-        (('median', np.median(recovery_secs)), ('worst', max(recovery_secs)))
-    ) if len(recovery_secs) else '')
+    secs = self.recovery_secs
+    for column, value in (
+        ('fault', name), ('tries', self.tries), ('lost', lost),
+        ('recovery', f'median {np.median(secs):.1f}, worst {max(secs):.1f}'
+         if secs else '')):
+      self._record(column, value)
 
 
 @pytest.fixture
@@ -272,8 +275,8 @@ def fault(request, record_property):
 
 
 def pytest_terminal_summary(terminalreporter, config):
-  _tell_of_lab(terminalreporter)
-  _tell_of_reverb(terminalreporter)
+  _report_lab(terminalreporter)
+  _report_reverb(terminalreporter)
   if not config.getoption('--chaos'):
     return
   write = terminalreporter.write_line
@@ -283,5 +286,5 @@ def pytest_terminal_summary(terminalreporter, config):
     for report in terminalreporter.getreports(outcome):
       row = dict(report.user_properties)
       if report.when == 'call' and 'fault' in row:
-        write(f'| {row["fault"]} | {row["tried"]} | {row["survived"]} | '
-              f'{row["lost_unrolls"]} | {row["recovery_secs"]} |')
+        write(f'| {row["fault"]} | {row["tries"]} | {row["tries"]} | '
+              f'{row["lost"]} | {row["recovery"]} |')

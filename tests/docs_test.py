@@ -1,8 +1,8 @@
-"""Tests of the documents: their links, their length, and what they tell to run.
+"""Tests of the documents: their links, their length, and their commands.
 
-Blocks that are marked `sh` and `python` in README.md and the tutorial, and
-`bash` in the pages on examples/, are run, in order and in one directory, as a
-reader would run them; only less long.
+Blocks are run if they are marked `sh` and `python` in README.md and the
+tutorial, or `bash` in the pages on examples/. They run in order and in one
+directory, as a reader would run them, only shorter.
 """
 
 import pathlib
@@ -137,7 +137,7 @@ def _run(words, directory):
     ('README.md', ('sh', 'python')), ('docs/tutorial.md', ('sh', 'python')),
     ('docs/own_environment.md', ('bash',)),
     ('docs/networks_and_algorithms.md', ('bash',))])
-def test_what_readers_are_told_to_run_runs(page, languages, tmp_path):
+def test_commands_of_the_pages_run(page, languages, tmp_path):
   for name in ('launch', 'configs', 'examples', 'testdata'):
     (tmp_path / name).symlink_to(_ROOT / name)
   for language, text in _blocks(page, *languages):

@@ -16,7 +16,7 @@ from tests.fixtures import programs
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_everything_of_ones_own_at_once_in_every_process(tmp_path):
+def test_all_files_at_once_in_every_process(tmp_path):
   bindings = [f'--gin_binding={line}' for line in (
       'ExperimentConfig.total_frames = 3000',
       "AgentConfig.torso = 'my_torso'",

@@ -12,7 +12,7 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TESTS = ROOT / 'tests'
 
-# Modules without a test of their own: the tests that cover them, and why.
+# Modules without a mirrored test: the tests that cover them, and why.
 COVERED_ELSEWHERE = {
     'impala_tf/algorithms/algorithm.py': (
         'tests/algorithms/table_test.py', 'has fields, which rows fill'),
@@ -55,8 +55,13 @@ COVERED_ELSEWHERE = {
         'is what that memory is made of, tried with real processes'),
     'impala_tf/types.py': (
         'tests/core/actor_test.py', 'has fields and specs, which actors fill'),
-    'lab/bench/data_plane.py': (
-        'tests/lab/bench/main_test.py', 'measures in a whole benchmark'),
+    **{f'lab/bench/{name}.py': (
+        'tests/lab/bench/main_test.py', 'measures in a whole benchmark')
+       for name in ('data_plane', 'parameters', 'worker')},
+    'lab/bench/random_actions.py': (
+        'tests/lab/bench/parts_test.py', 'acts in that environment'),
+    'lab/bench/turns.py': (
+        'tests/lab/bench/table_1_test.py', 'has flags, refused there'),
     **{f'impala_tf/runtime/{name}.py': (
         'tests/runtime/supervisor_test.py',
         'is what the supervisor is made of, tried with real processes')
@@ -73,7 +78,7 @@ OF_NO_MODULE = {
     'tests/core/unroll_path_test.py': 'the files that an unroll passes',
     'tests/envs/dmlab_contract_test.py': 'DeepMind Lab, and its stand-in',
     'tests/envs/dmlab_levels_test.py': "DeepMind Lab's own levels",
-    'tests/examples': 'examples that are programs of their own',
+    'tests/examples': 'examples that are whole programs',
     'tests/examples_test.py': 'examples/',
     'tests/faults': 'what real runs survive, docs/reliability.md',
     'tests/plots/labels_test.py': 'names of runs in legends',
@@ -91,7 +96,7 @@ OF_NO_MODULE = {
     'tests/mirror_test.py': 'the tree',
     'tests/package_test.py': 'public names and the wheel',
 }
-# Files that pytest and Bazel need where they are.
+# Files of pytest and Bazel.
 NO_TESTS = ('tests/bazel_main.py', 'tests/conftest.py',
             'tests/ray_cluster/conftest.py')
 

@@ -1,9 +1,9 @@
 """Measures what an agent step costs, in parts and as a whole.
 
-What is measured is the job that `train.sh` runs without arguments, or any other
-config. Each part runs by itself while a real training run is suspended; then
-the run goes on, and so in turns, so that changes of the host's speed cancel
-out. Needs a machine with nothing else to do, and warns of a busy one.
+By default it measures the job that `train.sh` runs without arguments. Each part
+runs by itself while a real training run is suspended; then the run goes on, and
+so in turns, so that changes of the host's speed cancel out. Needs a machine
+with nothing else to do, and warns of a busy one.
 """
 
 import argparse

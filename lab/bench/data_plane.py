@@ -42,8 +42,7 @@ def _write(config: config_lib.Config, spec: types.Unroll, port: int) -> None:
 
 def _read(config: config_lib.Config, spec: types.Unroll, port: int) -> None:
   """Reads batches all the time, so that no writer is ever left waiting."""
-  # Larger than in a run, where waiting keeps unrolls young: here neither end
-  # is to wait for the other.
+  # Larger than in a run, so that neither end waits for the other.
   server = queue_lib.make_server(
       transport.make_tables(config, spec, _QUEUE_BATCHES * config.num_fresh,
                             has_replay=True), port)

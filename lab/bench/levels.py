@@ -2,9 +2,9 @@
 
     python -m lab.bench.levels configs/dmlab30/multitask_shallow.gin
 
-Plays each level of a config with random actions, in an environment process of
-its own, as actors with `ActorConfig.env_processes` do. A level that cannot be
-played has its reason in the table, and the others go on. Where other processes
+Plays each level of a config with random actions, in a separate environment
+process, as actors with `ActorConfig.env_processes` do. A level that cannot be
+played has its reason in the table, and the others go on. If other processes
 take the cores, CPU times are still right.
 """
 
@@ -47,8 +47,8 @@ class Step(NamedTuple):
 
   Attributes:
     secs: time that it took, with the reset if it ended an episode.
-    cpu_secs: CPU time of the environment's process and of those that it started
-      and that have ended, such as compilers of maps, in ticks of 10 ms.
+    cpu_secs: CPU time of the environment's process and of its ended children,
+      such as compilers of maps, in ticks of 10 ms.
     has_reset: whether it ended an episode, or is the reset before the first.
     reward: reward of the step.
   """
@@ -62,19 +62,9 @@ def play(level: str, config: config_lib.Config, num_steps: int,
          num_episodes: int, training: bool = True) -> Row:
   """Plays a level at random for so many steps and ends of episodes at least.
 
-  Args:
-    level: name of the level.
-    config: config of a run, for how levels are played.
-    num_steps: least number of steps.
-    num_episodes: least number of episodes that end.
-    training: whether to play what training generates, or what evaluation does.
-
-  Returns:
-    See `summarise`; 'mib' is the memory of the environment's process.
-
-  Raises:
-    UserError: where the level cannot be made.
-    WorkerError: where it fails.
+  Returns the numbers of `summarise`; 'mib' is the memory of the environment's
+  process. Raises UserError if the level cannot be made, WorkerError if it
+  fails.
   """
   others = psutil.Process().children()
   workers = multi_level.make_workers(
@@ -114,12 +104,8 @@ def _play(workers: env_processes.Workers, process: psutil.Process,
 def summarise(steps: Sequence[Step]) -> Row:
   """Computes speeds, times of resets, and mean length and return of episodes.
 
-  Args:
-    steps: the reset before the first episode, and all steps; one episode or
-      more has ended.
-
-  Returns:
-    Numbers by the names in `COLUMNS`.
+  `steps` begin with the reset before the first episode; one episode or more has
+  ended. Returns numbers by the names in `COLUMNS`.
   """
   resets = [step for step in steps if step.has_reset]
   others = [step for step in steps if not step.has_reset]

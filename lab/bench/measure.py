@@ -29,7 +29,7 @@ _SECS_A_ROUND = 12.  # Three rows of metrics by default.
 # Parts are measured often and shortly, as the host's speed changes within
 # seconds.
 _PART_SECS = 0.5
-# After a longer pause: what is done once a second is done once.
+# Long enough for the parts that work once a second.
 _DISTRIBUTION_SECS = 1.
 _PASSES_A_ROUND = 3
 _SETTLE_SECS = 30.
@@ -50,7 +50,7 @@ class Setting(NamedTuple):
   bindings: Sequence[str] = ()
 
   def config(self) -> config_lib.Config:
-    """Returns all values, those that depend on the machine included."""
+    """Returns the config, fitted to the machine."""
     return sizing.fit(gin_config.load(self.config_path, self.bindings))
 
 
@@ -58,7 +58,7 @@ class _Parts(contextlib.ExitStack):
   """Worker processes that measure parts, warmed up and waiting.
 
   Attributes:
-    facts: what the parts said of themselves; see `speedups`.
+    facts: facts of the parts, by name; see `speedups`.
   """
 
   def __init__(self, config_path: str, is_atari: bool):
@@ -89,11 +89,7 @@ class _Parts(contextlib.ExitStack):
     return started
 
   def measure(self, updates_per_sec: float) -> Dict[str, float]:
-    """Returns CPU-ms an agent step of each part, one after the other.
-
-    Args:
-      updates_per_sec: learner updates a second of the run.
-    """
+    """Returns CPU-ms an agent step of each part, at the run's update rate."""
     costs = {}
     for name, part in self._single.items():
       part.ask(_PART_SECS)
@@ -130,13 +126,9 @@ def _cpu_ms_per_step(measured: worker.Measurement) -> float:
 def run(setting: Setting, secs: float) -> Result:
   """Measures one setting on the cores that this process may use.
 
-  Args:
-    setting: configuration to be measured.
-    secs: time of training to be measured, in rounds; between them the run is
-      suspended and the parts are measured.
-
-  Returns:
-    The numbers that `--json` shows; see docs/performance.md.
+  Training is measured for `secs`, in rounds; between them the run is suspended
+  and the parts are measured. Returns the numbers that `--json` shows; see
+  docs/performance.md.
   """
   config = setting.config()
   cores = sizing.num_cores()
@@ -196,12 +188,9 @@ def summarise(config: config_lib.Config, cores: int,
     config: config of the run.
     cores: number of cores that the run had.
     windows: measured stretches of training.
-    costs: CPU-ms a step by part, one entry for each time they were measured.
+    costs: CPU-ms a step by part, one entry a measurement.
     data_plane_steps_per_sec: agent steps a second of the data plane alone, one
-      entry for each time it was measured.
-
-  Returns:
-    See `run`.
+      entry a measurement.
   """
   frames_per_step = _frames_per_step(config)
   parts = {name: statistics.fmean(cost[name] for cost in costs)
@@ -218,7 +207,7 @@ def summarise(config: config_lib.Config, cores: int,
   speed = frames / secs
   stolen_share = stolen_secs / secs / cores
   own_share = whole / 1e3 * speed / frames_per_step / cores
-  # What the host takes for others is not the program's to use.
+  # Without the cores that the host takes for others.
   allowed = cores * (1 - stolen_share) / total * 1e3 * frames_per_step
   rows = [row for window in windows for row in window.rows]
   return {
@@ -262,12 +251,7 @@ def summarise(config: config_lib.Config, cores: int,
 
 
 def _steps_per_sec(parts: Dict[str, float], cores: int) -> float:
-  """Computes the agent steps that parts allow with one learner.
-
-  Args:
-    parts: CPU-ms a step of each part.
-    cores: number of cores.
-  """
+  """Computes the agent steps that parts (CPU-ms a step) allow a learner."""
   learner = sum(parts[name] for name in LEARNER_PARTS)
   total = learner + sum(parts[name] for name in ACTOR_PARTS)
   return 1e3 * min(cores / total, _LEARNER_THREADS_GAIN / learner)

@@ -1,4 +1,4 @@
-"""Measures each part of an agent step by itself, in a process of its own.
+"""Measures each part of an agent step by itself, in a separate process.
 
 Started by the benchmark: `python -m lab.bench.parts NAME CONFIG.gin`.
 """
@@ -32,9 +32,9 @@ class Part(NamedTuple):
   """A part of an agent step that is ready to be measured.
 
   Attributes:
-    run: function that does its work once, and returns for how many agent steps.
-    facts: function that says what it does in one of several ways, by name, once
-      it has run; see `speedups`.
+    run: function that does its work once; returns the number of agent steps.
+    facts: function that returns, once the part has run, which of several ways
+      it took, by name; see `speedups`.
   """
   run: Callable[[], int]
   facts: Callable[[], Dict[str, str]] = dict
@@ -53,7 +53,7 @@ def record_unrolls(config: config_lib.Config,
   spec = experiment.make_unroll_spec(config, environment, agent)
   unrolls = []
 
-  class Keeper:
+  class Recorder:
     """A writer that keeps unrolls, and a fetcher without parameters."""
 
     def write(self, unroll):
@@ -71,7 +71,7 @@ def record_unrolls(config: config_lib.Config,
       return 0
 
   actor = actor_lib.Actor(
-      agent, environment, Keeper(), Keeper(), spec, seed=0)
+      agent, environment, Recorder(), Recorder(), spec, seed=0)
   while len(unrolls) < number:
     actor.run_unroll()
   environment.close()

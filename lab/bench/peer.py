@@ -60,14 +60,14 @@ def measure(command: str, count: str, frames_per_count: float, secs: float,
   """Runs a command that trains, and ends it.
 
   Args:
-    command: command line; what it prints says how far it is.
-    count: regular expression for that, with one group: a whole number.
-    frames_per_count: environment frames that one of it stands for.
+    command: command line; its output has the progress.
+    count: regular expression of the progress, with one group: a whole number.
+    frames_per_count: environment frames for each count.
     secs: time to measure.
     warm_up_secs: time from the first number above 0 that is not measured.
 
   Raises:
-    UserError: where the command cannot be run, or does not get on.
+    UserError: if the command cannot be run, or does not get on.
   """
   try:
     process = psutil.Popen(
@@ -139,7 +139,7 @@ def _parse_args() -> argparse.Namespace:
 
 
 def _check(args: argparse.Namespace) -> None:
-  """Raises UserError where a value cannot be used."""
+  """Raises UserError if a value cannot be used."""
   turns.check(args)
   try:
     num_groups = re.compile(args.count).groups

@@ -39,11 +39,7 @@ def core_times() -> CoreTimes:
 
 
 def others_share(secs: float = 1.) -> float:
-  """Measures which share of the cores other processes use just now.
-
-  Args:
-    secs: how long to look; this process sleeps meanwhile.
-  """
+  """Measures the share of the cores that others use, sleeping for `secs`."""
   start, before = time.monotonic(), core_times()
   time.sleep(secs)
   busy_secs = (core_times() - before).busy_secs
@@ -58,15 +54,10 @@ def warn() -> None:
 
 
 def explain(share: float, load: float, cores: int) -> Optional[str]:
-  """Says why a machine is not quiet.
+  """Returns a line on why a machine is not quiet; None if it is.
 
-  Args:
-    share: share of the cores that other processes use.
-    load: load average of the last minute.
-    cores: number of cores.
-
-  Returns:
-    A line of text; None where the machine is quiet.
+  `share` of the cores is used by other processes; `load` is the load average of
+  the last minute.
   """
   reasons = []
   if share > _MAX_OTHERS_SHARE:

@@ -10,18 +10,11 @@ from impala_tf.envs import environment as environment_lib
 
 def draw(rng: np.random.Generator, spec: specs.BoundedArray, num_envs: int,
          action_mask: Any = ()) -> np.ndarray:
-  """Draws an action for each environment.
+  """Draws an action for each of E environments.
 
-  Args:
-    rng: source of chance.
-    spec: spec of one environment's actions.
-    num_envs: E.
-    action_mask: uint8 [E, P], 0 for each illegal action, or an empty tuple; see
-      `environment.BatchedEnvironment`.
-
-  Returns:
-    Actions for `BatchedEnvironment.step`: legal ones alike, or normal numbers
-    about 0, which environments clip and which need no bounds.
+  Legal actions are drawn alike. Continuous ones are normal numbers about 0,
+  which environments clip and which need no bounds. `action_mask` is uint8
+  [E, P], 0 for each illegal action, or an empty tuple.
   """
   shape = (num_envs, *spec.shape)
   if not np.issubdtype(spec.dtype, np.integer):

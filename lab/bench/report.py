@@ -25,7 +25,7 @@ _PARTS = {
 
 
 def check_writable(path: str, flag: str = '--json') -> None:
-  """Raises UserError where a file cannot be written, before minutes pass."""
+  """Raises UserError if a file cannot be written, before minutes pass."""
   directory = os.path.dirname(path) or '.'
   if os.path.isdir(path) or not os.access(
       path if os.path.exists(path) else directory, os.W_OK):
@@ -146,7 +146,7 @@ def show_table_1(title: str, rows: Dict[str, Dict[str, Any]]) -> None:
   """Prints the rows of one task beside the paper's, see `table_1`."""
   table = _table(title, 'frames/s', '÷ IMPALA', 'from, to', 'CPU-s per 1,000',
                  'cores', 'lag', 'MiB', 'paper (CPU/GPU)',
-                 # Which has as many GPUs, where ours is one for all rows.
+                 # The paper's with as many GPUs; ours is one for all rows.
                  '÷ its IMPALA')
   for row in rows.values():
     lag = row['policy_lag_updates']

@@ -1,7 +1,7 @@
 """Which of the optional speed-ups are in force in a run on this machine.
 
-Processes of the run are looked at from outside; what cannot be seen there
-follows from config and machine, by the run's own code.
+Processes of the run are looked at from outside. The rest follows from config
+and machine, by the run's own code.
 """
 
 import contextlib
@@ -19,16 +19,12 @@ _NOT_SEEN = 'not seen: the actors had just ended'
 
 def in_force(config: config_lib.Config, actor_pids: Sequence[int],
              facts: Mapping[str, str]) -> Dict[str, str]:
-  """Says of each speed-up whether it is in force.
+  """Returns the state of each speed-up by its name.
 
   Args:
-    config: config of the run, with numbers for all that was left to the
-      machine.
+    config: config of the run, fitted to the machine.
     actor_pids: numbers of the actors' processes.
-    facts: what the parts said of themselves; see `parts`.
-
-  Returns:
-    What there is, by the name of the speed-up.
+    facts: facts of the parts; see `parts.Part`.
   """
   bfloat16 = precision.instructions() or 'no bfloat16'
   return {

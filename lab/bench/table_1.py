@@ -1,13 +1,15 @@
 """Measures the rows of the paper's table 1 side by side.
 
 Each row is a real run of the same network on as many environments, cores and
-unrolls a batch: what differs is who waits for whom. The runs of a task are
-alive at once, all but one suspended, and measured in turns, so that changes of
-the host's speed cancel out. A task whose simulator is not installed is left
-out. Needs a machine with nothing else to do.
+unrolls a batch; the waiting differs. The runs of a task are alive at once, all
+but one suspended. They are measured in turns, so that changes of the host's
+speed cancel out. A task whose simulator is not installed is left out. Needs a
+machine with nothing else to do.
 """
 
 import argparse
+import contextlib
+import statistics
 import sys
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
 
@@ -22,11 +24,10 @@ from impala_tf.runtime import user_modules
 from lab.bench import measure
 from lab.bench import quiet
 from lab.bench import report
-from lab.bench import side_by_side
 from lab.bench import training
 from lab.bench import turns as turns_lib
 
-_CONFIG = 'configs/table_1.gin'
+CONFIG = 'configs/table_1.gin'
 _LEVELS = 'lab.bench.table_1_levels'
 _NUM_ENVS = 32  # "batch size 32": each has an unroll in a batch of A2C.
 REFERENCE = 'impala'
@@ -49,7 +50,7 @@ class Paper(NamedTuple):
 
 # Espeholt et al. 2018, table 1, single machine: seekavoid_arena_01 is task 1,
 # rooms_keys_doors_puzzle task 2.
-_PAPER_TABLE_1 = {
+PAPER_TABLE_1 = {
     'a3c': Paper(64, 0, (6_500, 9_000)),
     'a2c_sync_step': Paper(48, 0, (9_000, 5_000)),
     'a2c_sync_trajectory': Paper(48, 0, (16_000, 17_500)),
@@ -99,24 +100,18 @@ class Row(NamedTuple):
 
 def rows(num_envs: int, cores: int, unroll_length: int,
          steps_batches: bool = False) -> Dict[str, Row]:
-  """Lists all rows with their bindings.
+  """Lists rows by name, in the paper's order.
 
-  Args:
-    num_envs: number of environments of each run.
-    cores: number of cores of each run.
-    unroll_length: T, agent steps in an unroll.
-    steps_batches: whether the simulator steps all environments of a process at
-      once, on threads where the learner plays (`domain.Domain`).
-
-  Returns:
-    Rows by name, as the paper's table has them.
+  `num_envs` and `cores` are those of each run. `steps_batches`: whether the
+  simulator steps all environments of a process at once, on threads if the
+  learner plays (`domain.Domain`).
   """
   # Actors: one a core, or fewer, with the same number of environments each.
   num_actors = max(n for n in range(1, num_envs + 1)
                    if n <= cores and not num_envs % n)
   actors = (f'ActorConfig.num_actors = {num_actors}',
             f'ActorConfig.num_envs = {num_envs // num_actors}')
-  # One process that infers, and each environment in one of its own.
+  # One process that infers, and one for each environment.
   alone = (f'ActorConfig.env_processes = {num_envs}',)
   workers = ('ActorConfig.num_actors = 1', f'ActorConfig.num_envs = {num_envs}',
              *alone)
@@ -139,26 +134,23 @@ def rows(num_envs: int, cores: int, unroll_length: int,
   }
 
 
-# Alike in all rows, as is the batch, an unroll of each environment.
-_BINDINGS = (
+# Alike in all rows, as is the batch, an unroll of each environment. No
+# measurement has a checkpoint in it, and no suspended run has cores that others
+# may not use.
+BINDINGS = (
     # Ratios of A2C are 1, so that nothing is computed in bfloat16.
     "LearnerConfig.precision = 'float32'",
-    *side_by_side.BINDINGS)
+    'ExperimentConfig.checkpoint_interval_secs = 1e9',
+    'ExperimentConfig.log_interval_secs = 0.5', 'ActorConfig.pinned = False')
 
 
 def paper_numbers(name: str, task: Task) -> Result:
   """Returns the paper's numbers of a row, on the task that is like this one.
 
-  Args:
-    name: name of the row.
-    task: task that is measured.
-
-  Returns:
-    `paper_cpus`, `paper_gpus`, `paper_frames_per_sec`, and `paper_ratio` to its
-    IMPALA with as many GPUs.
+  `paper_ratio` is to its IMPALA with as many GPUs.
   """
-  paper = _PAPER_TABLE_1[name]
-  reference = _PAPER_TABLE_1[_PAPER_REFERENCES[paper.gpus]]
+  paper = PAPER_TABLE_1[name]
+  reference = PAPER_TABLE_1[_PAPER_REFERENCES[paper.gpus]]
   speed = paper.frames_per_sec[task.papers]
   return {'paper_cpus': paper.cpus, 'paper_gpus': paper.gpus,
           'paper_frames_per_sec': speed,
@@ -166,12 +158,7 @@ def paper_numbers(name: str, task: Task) -> Result:
 
 
 def groups(names: Sequence[str], together: int) -> List[List[str]]:
-  """Divides rows into groups that are alive at once, each with IMPALA.
-
-  Args:
-    names: names of rows, IMPALA's among them.
-    together: most rows in a group, at least 2.
-  """
+  """Divides rows into groups of `together`, or fewer, each with IMPALA."""
   others = [name for name in names if name != REFERENCE]
   size = together - 1
   return [[*others[i:i + size], REFERENCE]
@@ -180,43 +167,110 @@ def groups(names: Sequence[str], together: int) -> List[List[str]]:
 
 def _settings(task: Task, names: Sequence[str], unroll_length: int,
               args: argparse.Namespace) -> Dict[str, measure.Setting]:
-  """Makes some rows' settings for one task.
-
-  Raises:
-    ConfigError: where one of them cannot be trained.
-  """
+  """Makes settings of rows; raises ConfigError if one cannot be trained."""
   every = rows(args.environments, sizing.num_cores(), unroll_length,
                factory.known_domain(task.level).steps_batches)
   settings = {}
   for name in names:
     settings[name] = measure.Setting(every[name].title, args.config, [
-        *_BINDINGS, f'LearnerConfig.batch_size = {args.environments}',
+        *BINDINGS, f'LearnerConfig.batch_size = {args.environments}',
         *every[name].bindings, *args.gin_binding,
         f'EnvironmentConfig.level = {"single/" + task.level!r}'])
     beginning.check_names(settings[name].config())
   return settings
 
 
-def _measure(settings: Mapping[str, measure.Setting],
-             args: argparse.Namespace) -> Dict[str, Result]:
-  """Measures rows on one task."""
-  measured = side_by_side.run(settings, args.rounds, args.seconds)
-  results = side_by_side.summarise(measured, REFERENCE)
-  return {name: {'title': settings[name].name, **results[name],
-                 'mib': runs.peak_pss_mib}
-          for name, runs in measured.items()}
+class Measured(NamedTuple):
+  """A run's measurements.
+
+  Attributes:
+    windows: stretches of training, one a round.
+    peak_pss_mib: see `training.TrainingRun`.
+  """
+  windows: List[training.Window]
+  peak_pss_mib: float
+
+
+def _in_turns(names: Sequence[str], rounds: int) -> List[str]:
+  """Lists who is measured when: there and back, so that drift cancels out."""
+  order: List[str] = []
+  for number in range(rounds):
+    order += reversed(names) if number % 2 else names
+  return order
+
+
+def measure_in_turns(settings: Mapping[str, measure.Setting], rounds: int,
+                     secs: float) -> Dict[str, Measured]:
+  """Measures real runs, all of them alive but one suspended.
+
+  A first turn of `secs`, in which queues fill and graphs are traced, does not
+  count.
+  """
+  with contextlib.ExitStack() as stack:
+    runs = {}
+    for name, setting in settings.items():
+      runs[name] = training.TrainingRun(setting.config_path, setting.bindings)
+      stack.callback(runs[name].close)
+      runs[name].hold()
+    for run_ in runs.values():
+      _turn(run_, secs)
+    windows: Dict[str, List[training.Window]] = {name: [] for name in runs}
+    for name in _in_turns(list(runs), rounds):
+      windows[name].append(_turn(runs[name], secs))
+    return {name: Measured(windows[name], run_.peak_pss_mib)
+            for name, run_ in runs.items()}
+
+
+def _turn(run_: training.TrainingRun, secs: float) -> training.Window:
+  """Measures a run that is suspended otherwise."""
+  run_.go_on()
+  try:
+    return run_.measure(secs)
+  finally:
+    run_.hold()
+
+
+def summarise(measured: Mapping[str, Measured]) -> Dict[str, Result]:
+  """Computes the numbers of each run.
+
+  `cores` is the number that its processes used; `policy_lag_updates` the mean
+  of rows, None without any; `ratio` the median of its speeds relative to
+  IMPALA's in the same round. `ratio_low` and `ratio_high` end their range.
+  """
+
+  def speeds(name):
+    return [window.frames / window.secs for window in measured[name].windows]
+
+  results = {}
+  for name, (windows, peak_pss_mib) in measured.items():
+    frames = sum(window.frames for window in windows)
+    secs = sum(window.secs for window in windows)
+    cpu_secs = sum(sum(window.cpu_secs.values()) for window in windows)
+    lags = [row['policy_lag'] for window in windows for row in window.rows
+            if row.get('policy_lag') is not None]
+    ratios = [x / y for x, y in zip(speeds(name), speeds(REFERENCE))]
+    results[name] = {
+        'frames_per_sec': frames / secs,
+        'ratio': statistics.median(ratios),
+        'ratio_low': min(ratios),
+        'ratio_high': max(ratios),
+        'cpu_secs_per_1000_frames': 1e3 * cpu_secs / frames,
+        'cores': cpu_secs / secs,
+        'policy_lag_updates': statistics.fmean(lags) if lags else None,
+        'mib': peak_pss_mib}
+  return results
 
 
 def _parse_args() -> argparse.Namespace:
   parser = command_line.Parser(prog='table1.sh', description=__doc__)
-  turns_lib.add_flags(parser, rounds=5, secs=10., config=_CONFIG)
+  turns_lib.add_flags(parser, rounds=5, secs=10., config=CONFIG)
   command_line.add_gin_binding(parser, 'changes one value of all rows',
                                'LearnerConfig.unroll_length = 100')
   turns_lib.add_cores(parser)
   parser.add_argument('--environments', type=int, default=_NUM_ENVS,
                       help='of each run, and unrolls in a batch (default: '
                       '%(default)s, the paper\'s batch)')
-  parser.add_argument('--together', type=int, default=len(_PAPER_TABLE_1),
+  parser.add_argument('--together', type=int, default=len(PAPER_TABLE_1),
                       help='most runs that are alive at once, IMPALA\'s among '
                       'them, which is started anew beside each group; fewer '
                       'need less memory (default: %(default)s)')
@@ -226,7 +280,7 @@ def _parse_args() -> argparse.Namespace:
                       'and slow_restarts only without VizDoom)')
   parser.add_argument('--rows', metavar='ROW,ROW',
                       help='which to measure beside impala: some of '
-                      f'{", ".join(_PAPER_TABLE_1)} (default: all)')
+                      f'{", ".join(PAPER_TABLE_1)} (default: all)')
   return parser.parse_args()
 
 
@@ -242,7 +296,7 @@ def _names(flag: str, text: str, known: Sequence[str]) -> List[str]:
 
 
 def _problem(task: Task) -> Optional[str]:
-  """Returns why a task cannot be measured here; None where it can."""
+  """Returns why a task cannot be measured here; None if it can."""
   try:
     factory.check_level(task.level)
   except config_lib.ConfigError as error:
@@ -267,7 +321,7 @@ def _run(args: argparse.Namespace) -> None:
     if getattr(args, flag) < least:
       raise config_lib.UserError(
           f'--{flag} must be at least {least}, but is {getattr(args, flag)}')
-  chosen = list(_PAPER_TABLE_1)
+  chosen = list(PAPER_TABLE_1)
   if args.rows:
     chosen = _names('--rows', f'{args.rows},{REFERENCE}', chosen)
   tasks = _names('--tasks', args.tasks, list(TASKS)) if args.tasks else None
@@ -283,13 +337,13 @@ def _run(args: argparse.Namespace) -> None:
   for name, settings in by_task.items():
     measured: Dict[str, Result] = {}
     for group in groups(chosen, args.together):
-      measured.update(_measure(
-          {row: settings[row] for row in group}, args))
-    measured = {row: {**measured[row], **paper_numbers(row, TASKS[name])}
-                for row in chosen}
+      measured.update(summarise(measure_in_turns(
+          {row: settings[row] for row in group}, args.rounds, args.seconds)))
+    measured = {row: {'title': settings[row].name, **measured[row],
+                      **paper_numbers(row, TASKS[name])} for row in chosen}
     results['tasks'][name] = measured
     report.show_table_1(f'{name}: {TASKS[name].title}', measured)
-    if args.json:  # What is measured is kept, should the next task fail.
+    if args.json:  # Kept, should the next task fail.
       report.write_json(args.json, results)
 
 

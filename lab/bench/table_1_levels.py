@@ -1,10 +1,9 @@
-"""Levels that the table of throughputs needs beside those that are trained.
+"""Levels of the table of throughputs that nothing trains on.
 
-'single/<level>' is any other level, of which each environment can step in a
-process of its own: the emulator of Atari steps a batch as a whole, which is
-faster, and so it has no such processes otherwise. 'timed/slow_restarts' needs
-no simulator: most steps keep a core busy for a millisecond, and one in fifty,
-which ends an episode, for twenty.
+'single/<level>' is any other level, but each environment can step in a separate
+process: otherwise the emulator of Atari steps a batch as a whole, which is
+faster. 'timed/slow_restarts' needs no simulator. Most of its steps keep a core
+busy for a millisecond; one in fifty, which ends an episode, for twenty.
 """
 
 import time
@@ -28,12 +27,7 @@ class BusyEnvironment(environment.BatchedEnvironment):
   """Environments that show noise, and whose steps take CPU time."""
 
   def __init__(self, num_envs: int, seed: int):
-    """Draws what all steps show.
-
-    Args:
-      num_envs: E.
-      seed: seed of the noise and of the episodes' lengths.
-    """
+    """Draws the noise that all steps show."""
     super().__init__('timed', num_envs, environment.discrete(_NUM_ACTIONS),
                      specs.Array(_SHAPE, np.uint8))
     self._rng = np.random.default_rng(seed)

@@ -102,11 +102,7 @@ class TrainingRun:
     self._roles = list(dict.fromkeys(role for role, _ in self._by_role()))
 
   def measure(self, secs: float) -> Window:
-    """Measures training between two rows of metrics.
-
-    Args:
-      secs: least time from the first row to the last.
-    """
+    """Measures training between two rows, at least `secs` apart."""
     self._rows.new_rows()
     first = self._next_rows()[-1]
     cpu_start, cores_start = self._cpu_secs(), quiet.core_times()

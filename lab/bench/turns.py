@@ -23,7 +23,7 @@ def add_flags(parser: command_line.Parser, rounds: int, secs: float,
 
 
 def check(args: argparse.Namespace) -> None:
-  """Raises UserError where a value cannot be used."""
+  """Raises UserError if a value cannot be used."""
   if args.rounds < 1 or args.seconds <= 0:
     raise config_lib.UserError(
         f'--rounds and --seconds must be above 0, but are {args.rounds} and '
@@ -39,13 +39,9 @@ def add_cores(parser: argparse.ArgumentParser) -> None:
 
 
 def use_cores(number: Optional[int]) -> None:
-  """Confines this process, and what it starts, to some of its cores.
+  """Confines this process and its children to --cores of its cores.
 
-  Args:
-    number: value of --cores; None for all.
-
-  Raises:
-    UserError: where there are fewer.
+  None is all; raises UserError if there are fewer.
   """
   available = sorted(os.sched_getaffinity(0))
   if number is None:

@@ -24,13 +24,8 @@ def parse_args(description: str, names: Iterable[str], has_port: bool = False
                ) -> Tuple[str, config_lib.Config, Optional[int]]:
   """Parses a worker's command line: NAME CONFIG.gin [PORT] [--import=FILE.py].
 
-  Args:
-    description: documentation of the program.
-    names: what it can measure.
-    has_port: whether a port is given, too.
-
-  Returns:
-    Name, config with numbers for all that was left to the machine, and port.
+  `names` are the possible measurements. Returns name, config fitted to the
+  machine, and port.
   """
   parser = argparse.ArgumentParser(description=description)
   parser.add_argument('name', choices=names)
@@ -62,9 +57,9 @@ def serve(measure: Callable[..., Measurement],
   """Answers each line of numbers on stdin with a measurement on stdout.
 
   Args:
-    measure: function of these numbers, of which the first is for how many
-      seconds it measures.
-    facts: what the process says of itself before it is asked, by name.
+    measure: function of these numbers, the first of which are the seconds to
+      measure for.
+    facts: facts of the process, by name, which it sends first.
   """
   print(json.dumps({_READY: dict(facts)}), flush=True)
   for line in sys.stdin:
@@ -91,8 +86,7 @@ class Worker:
   def ask(self, *numbers: float) -> None:
     """Makes the process measure; `answer` must be called before the next.
 
-    Args:
-      *numbers: what the process measures with, first for how many seconds.
+    `numbers` are arguments of its `measure`.
     """
     self._questions.write(' '.join(map(str, numbers)) + '\n')
     self._questions.flush()

@@ -1,26 +1,26 @@
 """Draws a figure of the paper's analysis from a sweep, and prints its table.
 
-Writes OUTPUT.png and OUTPUT.md, or the picture alone where OUTPUT has an
-ending. Runs that have not finished are left out; those that have failed are
-named below the table.
+Writes OUTPUT.png and OUTPUT.md, or the picture alone if OUTPUT has an ending.
+Unfinished runs are left out; failed ones are named below the table.
 """
 
 import argparse
+import math
 import pathlib
 import sys
-from typing import Callable, List, Tuple
+from typing import Any, Callable, List, Sequence, Tuple
 
 from impala_tf import config as config_lib
 from impala_tf.cli import command_line
 from impala_tf.cli import program
 from impala_tf.plots import pictures
+from impala_tf.runs import metrics
 from impala_tf.runs import sweep_directory
 from impala_tf.storage import files
 from impala_tf.sweeps import results as results_lib
 from lab.figures import baselines
 from lab.figures import differences
 from lab.figures import figures
-from lab.figures import goals
 from lab.figures import pooled
 from lab.figures import tables
 
@@ -35,23 +35,30 @@ def _of_results(*parts: Callable[[tables.Results], str]
       text for part in parts if (text := part(results)))
 
 
+def _of_finals(draw: Callable[[tables.Results], Any]
+               ) -> Callable[[str, tables.Results], Any]:
+  """Makes a function of a sweep's directory, too, that draws final returns."""
+  return lambda sweep_dir, results: draw(results)
+
+
 _DISPLAYS = {
     'table_2': (_of_results(tables.table_2, differences.of_corrections),
-                figures.table_2),
+                _of_finals(figures.table_2)),
     'figure_e1': (_of_results(tables.figure_e1, differences.of_lags),
                   figures.figure_e1),
-    'profiles': (_of_results(pooled.table), pooled.profiles),
-    'lags': (_of_results(tables.figure_e1, differences.of_lags), figures.lags),
-    'figure_e2': (_of_results(tables.figure_e2), figures.figure_e2),
+    'profiles': (_of_results(pooled.table), _of_finals(pooled.profiles)),
+    'lags': (_of_results(tables.figure_e1, differences.of_lags),
+             _of_finals(figures.lags)),
+    'figure_e2': (_of_results(tables.figure_e2), _of_finals(figures.figure_e2)),
     'figure_e3': (_of_results(tables.figure_e3), figures.figure_e3),
     'curves': (_of_results(tables.variants, differences.of_variants),
                figures.curves_of_variants),
     'variants': (_of_results(tables.variants, differences.of_variants),
-                 figures.variants),
+                 _of_finals(figures.variants)),
     'best_agents': (_of_results(tables.best_agents, differences.of_agents),
                     figures.best_agents),
-    'ranks': (baselines.ranks_table, baselines.ranks),
-    'rates': (baselines.ranks_table, baselines.rates),
+    'ranks': (_of_results(baselines.ranks_table), _of_finals(baselines.ranks)),
+    'rates': (_of_results(baselines.ranks_table), _of_finals(baselines.rates)),
     'figure_4': (baselines.figure_4_table, baselines.figure_4),
     'speedup': (baselines.speedup_table, baselines.speedup)}
 # Displays whose pictures need learning curves; their tables need results alone.
@@ -90,7 +97,7 @@ def _numbers(text: str) -> List[float]:
 
 def _read(path: pathlib.Path
           ) -> Tuple[List[results_lib.Result], List[results_lib.Result]]:
-  """Reads finished and failed runs; raises UserError where none is finished."""
+  """Reads finished and failed runs; raises UserError if none is finished."""
   try:
     text = path.read_text(encoding='utf-8')
   except OSError as error:
@@ -106,12 +113,35 @@ def _read(path: pathlib.Path
 
 
 def _failures(failed: tables.Results) -> str:
-  """Returns words on the runs that have failed; none where none has."""
+  """Returns words on the runs that have failed, if any has."""
   if not failed:
     return ''
   return ('\n\nLeft out, since they have failed, so that the others of their '
           'variants look better than all would: '
           + ', '.join(r.run.name for r in failed))
+
+
+def goals_table(sweep_dir: str, results: tables.Results,
+                goals: Sequence[float]) -> str:
+  """Returns a table of the frames at which each run first reached goals.
+
+  Goals are mean returns of the last 100 episodes; means of fewer, as a run
+  begins, do not count.
+  """
+  rows = []
+  for task, variant in dict.fromkeys(
+      (r.run.task, r.run.variant) for r in results):
+    curves = [metrics.points([
+        row for row in figures.rows_of(sweep_dir, result)
+        if row.get('episodes', math.inf) >= metrics.EPISODE_WINDOW],
+                             'episode_return')
+              for result in results_lib.select(results, task, variant)]
+    rows.append([task, variant, *(
+        ', '.join(next((f'{x / 1e6:.2f}' for x, y in points if y >= goal),
+                       'never') for points in curves) for goal in goals)])
+  return ('Million frames to a mean return of the last 100 episodes, run by '
+          'run:\n\n' + tables.markdown(
+              ['task', 'variant', *(f'{goal:g}' for goal in goals)], rows))
 
 
 def _show(args: argparse.Namespace) -> None:
@@ -131,7 +161,7 @@ def _show(args: argparse.Namespace) -> None:
   results, failed = _read(path)
   text = table(args.sweep_dir, results) + _failures(failed)
   if args.goals:
-    text += f'\n\n{goals.table(args.sweep_dir, results, args.goals)}'
+    text += f'\n\n{goals_table(args.sweep_dir, results, args.goals)}'
   # Drawn before anything is written, since it may fail.
   figure = draw(args.sweep_dir, results) if draws else None
   print(text)

@@ -22,8 +22,8 @@ from lab.figures import tables
 _RATE = 'OptimizerConfig.learning_rate'
 _X_OF_CURVES = ('frames', 'secs')
 
-# Mean return of 100 episodes that a run is to reach: below what value methods
-# have at the end, whose workers go on to explore (0.46 to 0.76 on Catch).
+# Mean return of 100 episodes that a run is to reach. Value methods end above,
+# though their workers go on to explore (0.46 to 0.76 on Catch).
 _SCORES = {'catch': 0.4}
 
 # Mnih et al. 2016, table 2: speed-ups with 1, 2, 4, 8 and 16 threads.
@@ -59,9 +59,8 @@ def _cells(results: tables.Results):
 # A3C paper.
 
 
-def ranks_table(sweep_dir: str, results: tables.Results) -> str:
+def ranks_table(results: tables.Results) -> str:
   """Returns a table of the best, the median and the mean over settings."""
-  del sweep_dir
   rows = []
   for task, variant, selected in _cells(results):
     ranked = results_lib.ranked(selected)
@@ -73,9 +72,8 @@ def ranks_table(sweep_dir: str, results: tables.Results) -> str:
       ['task', '', 'settings', 'best', 'median', 'mean'], rows))
 
 
-def ranks(sweep_dir: str, results: tables.Results):
+def ranks(results: tables.Results):
   """Draws the final return against the rank of the setting."""
-  del sweep_dir
   styles = pictures.line_styles(tables.variants_of(results))
 
   def draw(axes, task):
@@ -88,15 +86,12 @@ def ranks(sweep_dir: str, results: tables.Results):
   return figures.of_tasks(results, draw, 'rank of the setting', 'final return')
 
 
-def rates(sweep_dir: str, results: tables.Results):
+def rates(results: tables.Results):
   """Draws the final return against the learning rate: a dot a run.
 
-  As figures 2, S5 and S11 of Mnih et al. 2016 do.
-
-  Raises:
-    UserError: where the sweep draws no learning rates.
+  As figures 2, S5 and S11 of Mnih et al. 2016. Raises UserError if the sweep
+  draws no learning rates.
   """
-  del sweep_dir
   if not all(_RATE in r.run.bindings for r in results):
     raise config_lib.UserError(
         f'the settings of this sweep have no {_RATE}; choose another display')
@@ -193,8 +188,8 @@ def figure_4(sweep_dir: str, results: tables.Results):
 def _secs_to(score: float, rows: Sequence[metrics.Row]) -> Optional[float]:
   """Returns the seconds from a run's first row to a score; None for never.
 
-  Only means of a full window of episodes count: a random game may be won. What
-  is before the first row does not, since processes start meanwhile.
+  Only means of a full window of episodes count: a random game may be won. Time
+  before the first row does not, since processes start meanwhile.
   """
   return next((row['secs'] - rows[0]['secs'] for row in rows
                if row['episodes'] >= metrics.EPISODE_WINDOW
@@ -205,11 +200,8 @@ def _times(sweep_dir: str, results: tables.Results
            ) -> Dict[Tuple[str, str, int], List[Optional[float]]]:
   """Returns the times to the score of task, method and number of workers.
 
-  Variants are named after both, as in 'a3c_4'.
-
-  Raises:
-    UserError: where a task has no score that is to be reached, or a variant
-      another name.
+  Variants are named after both, as in 'a3c_4'. Raises UserError if one is not,
+  or a task has no score that is to be reached.
   """
   found: Dict[Tuple[str, str, int], List[Optional[float]]] = {}
   for task, variant, selected in _cells(results):
@@ -245,7 +237,7 @@ def speedup_table(sweep_dir: str, results: tables.Results) -> str:
       together = times.get((task, method, workers), [])
       reached = sum(secs is not None for secs in together)
       secs = _median(together) if together else math.inf
-      # Nothing can be told of a score that the first row has.
+      # A score that the first row has shows no speed-up.
       if math.isinf(secs) or math.isinf(alone) or not secs or not alone:
         row.append(f'– ({reached} of {len(together)})')
       else:

@@ -2,9 +2,9 @@
 
     python -m lab.figures.best SWEEP_DIR DIR [--seeds=3]
 
-The settings are those with the best final return in a finished sweep. The seeds
-are others than that sweep's, by which the settings were lucky. DIR gets
-sweep.gin, whose tasks are named 'TASK.VARIANT', and a .gin file for each.
+A setting is best by its final return in a finished sweep. The seeds are new,
+since settings were lucky with that sweep's. DIR gets sweep.gin, whose tasks are
+named 'TASK.VARIANT', and a .gin file for each.
 """
 
 import pathlib
@@ -22,14 +22,7 @@ from lab.figures import tables
 
 
 def choose(results: Sequence[results_lib.Result]) -> Dict[str, plan_lib.Run]:
-  """Chooses the best setting of each task and variant.
-
-  Args:
-    results: finished runs of a sweep.
-
-  Returns:
-    A run of that setting by 'TASK.VARIANT', of those that have a return.
-  """
+  """Chooses a run of the best setting for each 'TASK.VARIANT' with a return."""
   chosen = {}
   for task in tables.tasks_of(results):
     for variant in tables.variants_of(results):

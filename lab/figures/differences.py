@@ -2,10 +2,9 @@
 
 Both runs of a pair have the same setting and seed. A variant's best settings
 are chosen by the numbers that are then compared, which favours variants that
-vary; so all settings count here. But where the best were chosen by another
-seed, as `best` does, each variant has one of its own. Intervals are of
-Student's t, since the bootstrap's are too narrow for the few seeds of a
-setting.
+vary; so all settings count here. If the best were chosen by another seed, as
+`best` does, each variant has its best setting. Intervals are of Student's t,
+since the bootstrap's are too narrow for the few seeds of a setting.
 """
 
 import itertools
@@ -26,18 +25,11 @@ _AND_INTERVAL = (f'with the {tables.CONFIDENCE:.0%} t interval; bold where '
 
 def band(results: tables.Results, task: str, variant: str, other: str,
          name: str = 'final_return') -> Optional[intervals.Band]:
-  """Computes the mean difference of the returns of two variants.
+  """Computes the mean difference of returns, `variant` minus `other`.
 
-  Args:
-    results: finished runs of a sweep.
-    task: name of the task.
-    variant: name of the variant.
-    other: name of the variant whose returns are taken away from its.
-    name: of the number that is compared, an attribute of `Result`.
-
-  Returns:
-    Arrays [1], the mean over settings, with an interval where each setting has
-    two pairs or more; None where no run has a partner.
+  `name` is the attribute of `Result` that is compared. Returns arrays [1], the
+  mean over settings, with an interval if each setting has two pairs or more;
+  None if no run has a partner.
   """
   first, second = (
       {(r.run.setting, r.run.seed): value
@@ -109,12 +101,7 @@ def of_lags(results: tables.Results) -> str:
 
 
 def of_variants(results: tables.Results, over: str = _OVER_ALL) -> str:
-  """Returns tables of differences between variants; none of a single one.
-
-  Args:
-    results: finished runs of a sweep.
-    over: words for what the mean is of.
-  """
+  """Returns tables of differences between variants; none of a single one."""
   comparisons: Dict[str, List[Tuple[str, ...]]] = {}
   for other, variant in _each_two(results):
     comparisons.setdefault(f'minus {other}', []).append(

@@ -21,14 +21,8 @@ def curve_of(sweep_dir: str, results: Iterable[results_lib.Result],
              ) -> Optional[Tuple[np.ndarray, intervals.Band]]:
   """Returns the mean return of runs, as far as they have `x` in common.
 
-  Args:
-    sweep_dir: directory of the sweep.
-    results: runs that are averaged.
-    confidence: of the mean's interval, where there are several; None for none.
-    x: 'frames' or 'secs'.
-
-  Returns:
-    `x` [P] and the curve; None where no run has a return.
+  `x` is 'frames' or 'secs'; `confidence` None leaves the interval out. Returns
+  `x` [P] and the curve; None if no run has a return.
   """
   found = [points for result in results
            if (points := points_of(sweep_dir, result, x))]
@@ -77,15 +71,10 @@ def _best(results: Sequence[results_lib.Result]):
 
 def of_tasks(results: tables.Results, draw: Callable[..., None], x: str,
              y: str, height: float = 2.8, columns: int = 3):
-  """Draws a panel for each task, below one legend.
+  """Draws a panel for each task by `draw(axes, task)`, below one legend.
 
-  Args:
-    results: results of a sweep.
-    draw: function of axes and a task that draws its results.
-    x: title of the horizontal axes; the numbers of 'frames' are shortened.
-    y: title of the vertical axes.
-    height: height of each panel in inches.
-    columns: columns of the legend.
+  `x` and `y` are titles of axes; the numbers of 'frames' are shortened.
+  `height` is in inches, `columns` are the legend's.
   """
   tasks = tables.tasks_of(results)
   figure, grid = pictures.panels(len(tasks), height)
@@ -100,9 +89,8 @@ def of_tasks(results: tables.Results, draw: Callable[..., None], x: str,
   return figure
 
 
-def table_2(sweep_dir: str, results: tables.Results):
+def table_2(results: tables.Results):
   """Draws the numbers of table 2 as bars: axes for each task."""
-  del sweep_dir
   arms = tables.arms_of(results)
   width = 0.8 / len(arms)
 
@@ -157,10 +145,8 @@ def _share_limits(grid) -> None:
     row[0].set_ylabel('return')
 
 
-def lags(sweep_dir: str, results: tables.Results):
+def lags(results: tables.Results):
   """Draws the final return against the policy lag: a line a method."""
-  del sweep_dir
-
   def draw(axes, task):
     for method, name in tables.METHODS.items():
       by_lag = {lag: finals for lag in tables.LAGS if (finals := [
@@ -185,9 +171,8 @@ def lags(sweep_dir: str, results: tables.Results):
                   columns=len(tables.METHODS))
 
 
-def figure_e2(sweep_dir: str, results: tables.Results):
+def figure_e2(results: tables.Results):
   """Draws final return against rank: a row a task, a column an arm."""
-  del sweep_dir
   tasks, arms = tables.tasks_of(results), tables.arms_of(results)
   figure, grid = pictures.grid(
       len(tasks), len(arms), pictures.PAGE_WIDTH / len(arms), 2.2)
@@ -222,9 +207,8 @@ def figure_e3(sweep_dir: str, results: tables.Results):
                   f'return, mean of best {tables.BEST}', 2.4)
 
 
-def variants(sweep_dir: str, results: tables.Results):
+def variants(results: tables.Results):
   """Draws the final return of each variant, the mean over all settings."""
-  del sweep_dir
   tasks = tables.tasks_of(results)
   styles = pictures.line_styles(tables.variants_of(results))
   figure, grid = pictures.panels(len(tasks), height=2.8)

@@ -3,11 +3,10 @@
     python -m lab.figures.keep SOURCE DIR [--rows=100]
 
 SOURCE is the directory of a run or of a sweep. DIR gets its config or its
-results, evaluations, and the learning curves: some rows of each
-`metrics.jsonl`, the first and the last among them, a few columns of each row,
-and five digits. `launch/plot.sh`, `launch/report.sh` and `lab.figures` read
-it as SOURCE; what is first reached in a row that was left out, is reached in a
-later one.
+results, evaluations, and the learning curves. Of each `metrics.jsonl` these are
+some rows, the first and the last among them, with a few columns and five
+digits. `launch/plot.sh`, `launch/report.sh` and `lab.figures` read it as
+SOURCE. A goal that was reached in a row that was left out is reached later.
 """
 
 import json
@@ -24,7 +23,7 @@ from impala_tf.runs import metrics
 from impala_tf.runs import sweep_directory
 from impala_tf.sweeps import results as results_lib
 
-# Where a run is, what it has learned, and by what.
+# Progress, returns, and their causes.
 _COLUMNS = re.compile(
     'frames|updates|secs|episodes|episode_return|entropy|explained_variance'
     '|gradient_norm|(replayed/)?policy_lag|capped_mean_human_normalised_score'
@@ -35,12 +34,8 @@ _DIGITS = 5
 def thinned(rows: Sequence[metrics.Row], number: int) -> List[metrics.Row]:
   """Chooses rows at even distances, and of these the columns that are kept.
 
-  Args:
-    rows: rows of a run, oldest first.
-    number: number of rows to keep at the most, at least 2.
-
-  Returns:
-    The first row, the last, and those between; whole numbers as they are.
+  `number`, at least 2, is the most that are kept, the first and the last among
+  them.
   """
   last = len(rows) - 1
   chosen = range(len(rows)) if last < number else [

@@ -21,14 +21,9 @@ _POINTS = 101  # Scores at which a profile is drawn.
 
 def scores(results: tables.Results, variant: str
            ) -> Tuple[np.ndarray, List[str]]:
-  """Returns a variant's final returns of all tasks on one scale.
+  """Returns a variant's final returns of all tasks on the whole sweep's scale.
 
-  Args:
-    results: finished runs of the whole sweep, which make the scale.
-    variant: name of the variant.
-
-  Returns:
-    Float [N, 1] and the N runs' strata: each of a task and setting.
+  They are float [N, 1], with the N runs' strata: each of a task and setting.
   """
   found, strata = [], []
   for task in tables.tasks_of(results):
@@ -62,12 +57,11 @@ def table(results: tables.Results) -> str:
           + tables.markdown(['', *arms.values()], rows))
 
 
-def profiles(sweep_dir: str, results: tables.Results):
+def profiles(results: tables.Results):
   """Draws performance profiles, one set of axes an arm and a line a method.
 
   A profile is the share of runs whose score is above each of a range of scores.
   """
-  del sweep_dir
   arms = tables.arms_of(results)
   figure, grid = pictures.panels(len(arms), height=3.2)
   above = np.linspace(0, 1, _POINTS)

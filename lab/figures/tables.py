@@ -82,21 +82,15 @@ def best_band(results: Results, num_settings: int
               ) -> Optional[intervals.Band]:
   """Computes the mean of the best settings with a bootstrap interval.
 
-  Seeds are drawn within each setting, and the best settings are those of the
-  drawn seeds.
-
-  Args:
-    results: finished runs of one task and variant.
-    num_settings: number of settings that count.
-
-  Returns:
-    Arrays [1]; no interval where settings have one seed. None without runs.
+  Seeds are drawn within each setting, and the drawn seeds choose the best
+  settings. `results` are of one task and variant. Returns arrays [1], without
+  an interval if settings have one seed; None without runs.
   """
   returns = results_lib.seed_returns(results)
   if not returns:
     return None
   sizes = [len(values) for values in returns.values()]
-  starts = np.cumsum([0, *sizes[:-1]])  # Where each setting begins.
+  starts = np.cumsum([0, *sizes[:-1]])  # Of each setting.
 
   def best_mean(values):
     means = np.add.reduceat(values, starts, axis=-2) / np.vstack(sizes)
@@ -115,7 +109,7 @@ def mean_band(results: Results) -> Optional[intervals.Band]:
 def cell(band: Optional[intervals.Band]) -> str:
   """Returns a number with its interval, if it has one, as text.
 
-  With two digits, or three where both ends would look the same.
+  With two digits, or three if both ends would look the same.
   """
   if band is None:
     return '–'
@@ -127,13 +121,7 @@ def cell(band: Optional[intervals.Band]) -> str:
 
 
 def _by_correction(tasks: Sequence[str], arms: Dict[str, str], text_of) -> str:
-  """Returns a table in the form of table 2.
-
-  Args:
-    tasks: names of the columns.
-    arms: titles by what the names of their variants end with.
-    text_of: function of variant and task to the text of a cell.
-  """
+  """Returns a table in the form of table 2, of `text_of(variant, task)`."""
   rows = []
   for suffix, title in arms.items():
     rows.append([f'**{title}**'] + [''] * len(tasks))
@@ -161,7 +149,7 @@ def table_2(results: Results) -> str:
 
 
 def _of_seeds(results: Results) -> str:
-  """Returns words on the intervals in a table; none where there are none."""
+  """Returns words on the intervals in a table, if there are any."""
   num_seeds = len({r.run.seed for r in results})
   if num_seeds < 2:
     return ''

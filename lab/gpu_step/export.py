@@ -5,11 +5,11 @@
 A program is what the learner compiles: re-stacking of frames, network, V-trace,
 gradients, clipping, RMSProp. OUT_DIR gets, for each:
 
-  NAME.hlo.gz      the program, HLO as a protocol buffer
-  NAME.json        inputs and outputs, and TensorFlow's results of one update
-  unrolls.npz      recorded unrolls, of which each program takes the first steps
-                   of the first unrolls; once for all
-  run.py           times them; needs Python >= 3.11, NumPy and JAX alone
+    NAME.hlo.gz     the program, HLO as a protocol buffer
+    NAME.json       inputs and outputs, and TensorFlow's results of one update
+    unrolls.npz     recorded unrolls, of which each program takes the first
+                    steps of the first unrolls; once for all
+    run.py          times them; needs Python >= 3.11, NumPy and JAX alone
 
 Variables are not written: `run.py` draws them anew by the same frozen generator
 of NumPy. Of TensorFlow's results there are all metrics and some elements of
@@ -56,7 +56,7 @@ class Program(NamedTuple):
             f'{self.precision}')
 
 
-# The most telling first: `run.py` has eight minutes.
+# The most important first: `run.py` has eight minutes.
 PROGRAMS = {program.name: program for program in [
     Program('shallow', False, 20, 32, 'float32'),
     Program('shallow', False, 20, 32, 'mixed_bfloat16'),
@@ -124,7 +124,7 @@ def _unroll_inputs(unroll: types.Unroll) -> List[Dict[str, Any]]:
            if not isinstance(value, tuple)]
   shapes = [(tensor.shape.as_list(), tensor.dtype.name)
             for tensor in tf.nest.flatten(unroll)]
-  # What is no step is zero: memory, version, level.
+  # Memory, version and level are zero.
   steps += [''] * (len(shapes) - len(steps))
   return [{'name': name, 'shape': shape, 'dtype': dtype,
            **({'recorded': name} if name else {'fill': 0})}

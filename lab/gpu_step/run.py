@@ -3,10 +3,10 @@
   python run.py DIR [--seconds=3] [--minutes=8]
 
 It needs Python >= 3.11, NumPy and JAX (0.10 or 0.11) alone. DIR is what
-`lab.gpu_step.export` wrote. For each program, most telling first, it compiles,
-compares one update with TensorFlow's, and times updates whose variables stay on
-the device, and copies of batches from host memory. DIR/results.json and
-DIR/results.md are written anew after each.
+`lab.gpu_step.export` wrote. For each program, the most important first, it
+compiles, and compares one update with TensorFlow's. It times updates, whose
+variables stay on the device, and copies of batches from host memory.
+DIR/results.json and DIR/results.md are written anew after each.
 
 JAX has no public call for a program in HLO; jaxlib's own is used.
 """

@@ -8,9 +8,7 @@ import time
 import pytest
 
 from impala_tf import config as config_lib
-from impala_tf.agents import saved
 from impala_tf.runs import gin_config
-from impala_tf.runs import metrics
 from tests.fixtures import programs
 from tests.fixtures.faults import checked_learner
 from tests.fixtures.faults import environments
@@ -60,53 +58,41 @@ class _Run(runs.Run):
 @contextlib.contextmanager
 def _running(run_dir, config, **variables):
   (run_dir / 'config.gin').write_text(gin_config.dumps(config))
-  with programs.running(
-      '-m', 'impala_tf', 'train', f'--run_dir={run_dir}', environments.IMPORT,
-      checked_learner.IMPORT,
-      env=environments.variables(run_dir, **variables)) as process:
-    yield _Run(run_dir, process)
+  with runs.starting(run_dir, environments.IMPORT, checked_learner.IMPORT,
+                     **variables) as run:
+    yield _Run(run_dir, run.process)
 
 
 def test_actors_are_killed_again_and_again(tmp_path, fault):
   rng = random.Random(0)
   config = _config(num_actors=3)
-  recovery_secs, killed = [], []
+  killed = []
   with _running(tmp_path, config) as run:
     for _ in range(fault.tries):
       actors = run.wait_for_actors(3)
       run.wait_for_unrolls_of(actors)
       time.sleep(rng.uniform(0, 0.1))  # Anywhere within an unroll.
       victims = rng.sample(actors, rng.choice((1, 1, 2, 3)))
-      start = time.monotonic()
-      for victim in victims:
-        programs.kill(victim)
-      killed += victims
-      others = set(actors) - set(victims)
-      fresh = run.wait(
-          lambda: len(p := set(run.pids('actor')) - others) == len(victims)  # noqa: B023
-          and not p & set(victims) and p, 'actors in their place')  # noqa: B023
-      run.wait_for_unrolls_of(fresh)
-      recovery_secs.append(time.monotonic() - start)
-    run.stop()
+      with fault.recovery():
+        for victim in victims:
+          programs.kill(victim)
+        killed += victims
+        run.wait_for_unrolls_of(run.wait_for_actors(3, besides=victims))
+    _, num_frames = run.stop()
 
   num_unrolls, newest = run.learned()
   # The checked learner saw whole unrolls only, each in its turn.
-  assert saved.load_agent(str(tmp_path)).num_frames == num_unrolls * T
-  last = metrics.read_rows(str(tmp_path))[-1]
-  assert last['frames'] == num_unrolls * T
-  assert last['updates'] * B == num_unrolls
-  assert last['unrolls_refused'] == last['updates_skipped'] == 0
-  log = (tmp_path / 'logs' / 'learner.log').read_text()
-  assert 'Assertion' not in log
+  assert num_frames == num_unrolls * T
+  assert run.check_rows(B * T)[-1]['updates'] * B == num_unrolls
+  assert 'Assertion' not in run.log()
   played = environments.counts(tmp_path)
   lost = [(steps - newest.get(key, 0)) / T for key, steps in played.items()
           if key[0] in killed]
   # An environment loses at most the unroll that is being played and those on
   # their way to the queue.
   assert lost and 0 <= min(lost) and max(lost) <= 3
-  fault.report('kill -9 of one to three of three actors', fault.tries,
-               f'{sum(lost) / len(killed):.1f} an actor of 2 environments',
-               recovery_secs)
+  fault.report('kill -9 of one to three of three actors',
+               f'{sum(lost) / len(killed):.1f} an actor of 2 environments')
 
 
 def test_slow_learner_makes_actors_wait(tmp_path, fault):
@@ -132,5 +118,4 @@ def test_slow_learner_makes_actors_wait(tmp_path, fault):
       # that on its way.
       assert waiting <= _QUEUE + 4 * B + 3 * (4 + 2)
     run.stop()
-  fault.report('a learner that sleeps for 0.2 s in each update', fault.tries,
-               0)
+  fault.report('a learner that sleeps for 0.2 s in each update')

@@ -1,7 +1,6 @@
 """Tests of checkpoints whose writing is cut short, or has no room."""
 
 import contextlib
-import pathlib
 import random
 import subprocess
 import time
@@ -42,7 +41,7 @@ def save_for_ever():
   number = number_of(values)
   # The newest is the best, unless it was killed in between.
   assert number - (best.number if best else 0) <= 1, 'a best one was lost'
-  print('restored', number, os.getpid(), flush=True)
+  print(number, os.getpid(), flush=True)
   while True:
     number += 1
     for variable in values.parts:
@@ -58,25 +57,16 @@ for line in sys.stdin:
 """
 
 
-def _restored(process):
-  """Starts the next process; returns the number it restored, and its id."""
-  process.stdin.write('\n')
-  process.stdin.flush()
-  words = process.stdout.readline().split()
-  assert words, process.stderr.read()
-  return int(words[1]), int(words[2])
-
-
 def test_writer_is_killed_between_the_bytes(tmp_path, fault):
   rng = random.Random(0)
   directory, said = tmp_path / 'checkpoints', tmp_path / 'said'
   said.write_text('0')
   saved = within = 0
-  tries = max(3, fault.tries)
+  fault.tries = max(3, fault.tries)
   with programs.running(
       '-c', _SAVER, tmp_path, said, stdin=programs.PIPE) as process:
-    for _ in range(tries):
-      restored, pid = _restored(process)
+    for _ in range(fault.tries):
+      restored, pid = map(int, programs.ask(process).split())
       assert restored >= saved  # Nothing that was written is lost.
       names = {path.name for path in directory.glob('ckpt-*')}
       # Nor do files pile up: those of three checkpoints, the one restored, one
@@ -91,9 +81,9 @@ def test_writer_is_killed_between_the_bytes(tmp_path, fault):
       programs.wait_until(lambda: not programs.is_alive(pid), 'its end')  # noqa: B023
       saved = int(said.read_text() or saved)
       within += any('temp' in path.name for path in directory.iterdir())
-  assert within or tries < 20
+  assert within or fault.tries < 20
   fault.report(f'kill -9 of a process that writes checkpoints ({within} of '
-               f'them between the bytes)', tries, 0, tried=tries)
+               f'them between the bytes)')
 
 
 # Makes checkpoints of a megabyte, larger than other files of the run: rows and
@@ -112,35 +102,38 @@ def _training(run_dir):
     yield run
 
 
+def _break_for_a_while(run, breaks, mends):
+  """Has checkpoints fail; an older one stays usable, and others follow."""
+  breaks()
+  run.wait_for_more('checkpoints_failed')
+  usable = saved.load_agent(str(run.run_dir)).num_frames
+  run.wait_for_frames()
+  assert saved.load_agent(str(run.run_dir)).num_frames == usable
+  mends()
+  run.wait_for_checkpoint()
+
+
 def test_run_that_cannot_save_goes_on_and_says_so_at_its_end(tmp_path, fault):
   """Limits the size of files, which takes no rights of root."""
   with _training(tmp_path) as run:
     for _ in range(fault.tries):
-      run.limit_files(_LIMIT_BYTES)
-      run.wait_for_more('checkpoints_failed')
-      usable = saved.load_agent(str(tmp_path)).num_frames
-      run.wait_for_frames()
-      assert saved.load_agent(str(tmp_path)).num_frames == usable
-      run.limit_files(-1)
-      run.wait_for_checkpoint()
+      _break_for_a_while(run, lambda: run.limit_files(_LIMIT_BYTES),
+                         lambda: run.limit_files(-1))
     run.limit_files(_LIMIT_BYTES)
     run.wait_for_more('checkpoints_failed')
     code, text = run.interrupt()
-  assert code == 1, text
-  assert 'could not be written' in text
-  log = (tmp_path / 'logs' / 'learner.log').read_text()
-  assert 'No checkpoint, training goes on' in log
+  assert code == 1 and 'could not be written' in text, text
+  assert 'No checkpoint, training goes on' in run.log()
   newest = run.newest_checkpoint()
   with _training(tmp_path) as run:  # It resumes from the last that was written.
-    assert f'ckpt-{newest} at' in (
-        tmp_path / 'logs' / 'learner.log').read_text()
+    assert f'ckpt-{newest} at' in run.log()
     run.stop()
-  fault.report('checkpoints that fail (no file may grow)', fault.tries, 0)
+  fault.report('checkpoints that fail (no file may grow)')
 
 
 @contextlib.contextmanager
 def _mounted(path, size_mb):
-  """Mounts a new file system at `path`; skips where that is not allowed."""
+  """Mounts a new file system at `path`; skips if that is not allowed."""
   path.mkdir(parents=True, exist_ok=True)
   mount = subprocess.run(
       ['mount', '-t', 'tmpfs', '-o', f'size={size_mb}m', 'faults', path],
@@ -169,7 +162,7 @@ def test_disk_is_full_for_a_while(tmp_path, fault):
   run_dir = tmp_path / 'run'
   with _mounted(run_dir, 24), _training(run_dir) as run:
     for i in range(fault.tries):
-      before = run.row()
+      before = run.row()['checkpoints_failed']
       filler = _fill(run_dir, leave=(0, 300_000)[i % 2])
       if i % 2:  # Rows still fit.
         run.wait_for_more('checkpoints_failed')
@@ -183,12 +176,11 @@ def test_disk_is_full_for_a_while(tmp_path, fault):
       saved.load_agent(str(run_dir))
       filler.unlink()
       run.wait_for_checkpoint()
-      run.wait(lambda: (run.row()['checkpoints_failed'] >  # noqa: B023
-                        before['checkpoints_failed']), 'a row that says so')  # noqa: B023
+      run.wait_for('checkpoints_failed', before + 1)
     _fill(run_dir, leave=0)
     code, text = run.interrupt()
     assert code == 1, text
-  fault.report('disk full while training', fault.tries, 0)
+  fault.report('disk full while training')
 
 
 def _remount(path, how):
@@ -208,25 +200,19 @@ def test_checkpoints_become_read_only_for_a_while(tmp_path, fault):
     (directory / 'agent.json').write_text(description)
     run.wait_for_checkpoint()
     for _ in range(fault.tries):
-      _remount(directory, 'ro')
-      run.wait_for_more('checkpoints_failed')
-      saved.load_agent(str(tmp_path))
-      _remount(directory, 'rw')
-      run.wait_for_checkpoint()
+      _break_for_a_while(run, lambda: _remount(directory, 'ro'),
+                         lambda: _remount(directory, 'rw'))
     run.stop()
-  fault.report('checkpoints on a file system that becomes read-only',
-               fault.tries, 0)
+  fault.report('checkpoints on a file system that becomes read-only')
 
 
 def test_new_run_on_a_full_or_read_only_disk_is_refused(tmp_path):
-  with _mounted(tmp_path / 'disk', 1):
-    run_dir = tmp_path / 'disk' / 'run'
-    _fill(tmp_path / 'disk', leave=0)
-    line = programs.error_line(programs.run(
-        'impala_tf', 'train', *programs.CATCH, f'--run_dir={run_dir}'))
-    assert 'cannot be written' in line and 'No space left' in line
-    _remount(tmp_path / 'disk', 'ro')
-    line = programs.error_line(programs.run(
-        'impala_tf', 'train', *programs.CATCH, f'--run_dir={run_dir}'))
-    assert 'cannot be written' in line
-    assert not pathlib.Path(run_dir, 'config.gin').exists()
+  disk = tmp_path / 'disk'
+  with _mounted(disk, 1):
+    _fill(disk, leave=0)
+    for words in 'No space left', 'does not allow it':
+      line = programs.error_line(programs.run(
+          'impala_tf', 'train', *programs.CATCH, f'--run_dir={disk}/run'))
+      assert 'cannot be written' in line and words in line
+      assert not (disk / 'run' / 'config.gin').exists()
+      _remount(disk, 'ro')

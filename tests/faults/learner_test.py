@@ -26,55 +26,51 @@ def _learn_a_while(run, rng):
   time.sleep(rng.uniform(0, _INTERVAL_SECS))
 
 
+def _lost(secs):
+  return (f'{max(secs):.1f} s of learning at most, saving every '
+          f'{_INTERVAL_SECS:g} s')
+
+
 def test_learner_is_killed_and_the_same_command_goes_on(tmp_path, fault):
-  rng = random.Random(0)
-  recovery_secs, lost_secs = [], []
+  rng, lost_secs = random.Random(0), []
   with contextlib.ExitStack() as stack:
     run = stack.enter_context(runs.training(tmp_path, _OFTEN))
     for _ in range(fault.tries):
       _learn_a_while(run, rng)
-      programs.kill(*run.pids('learner'))
-      code, text = run.end()
-      assert code == 1 and 'the learner was killed by SIGKILL' in text
-      assert not programs.pids(f'--run_dir={tmp_path}')
-      killed = time.monotonic()
-      saved = run.newest_checkpoint()
-      lost_secs.append(run.check_lost_secs(_INTERVAL_SECS))
-      run = stack.enter_context(runs.training(tmp_path, _OFTEN))
-      line = f'Resuming from {tmp_path}/checkpoints/ckpt-{saved} '
-      run.wait(lambda: line in run.log(), line)  # noqa: B023
-      run.wait(lambda: run.row()['updates'] > saved, 'an update')  # noqa: B023
-      recovery_secs.append(time.monotonic() - killed)
-      run.check_rows(programs.CATCH_FRAMES_PER_UPDATE)
+      run.kill_learner()
+      with fault.recovery():
+        saved = run.newest_checkpoint()
+        lost_secs.append(run.check_lost_secs(_INTERVAL_SECS))
+        run = stack.enter_context(runs.training(tmp_path, _OFTEN))
+        run.wait_for_log(f'Resuming from {tmp_path}/checkpoints/ckpt-{saved} ')
+        run.wait_for('updates', saved + 1)
+      run.check_rows()
     run.stop()
-  fault.report(
-      'kill -9 of the learner, the same command again', fault.tries,
-      f'{max(lost_secs):.1f} s of learning at most, saving every '
-      f'{_INTERVAL_SECS:g} s', recovery_secs)
+  fault.report('kill -9 of the learner, the same command again',
+               _lost(lost_secs))
 
 
 def test_one_of_two_learners_is_killed_and_all_go_on(tmp_path, fault):
-  rng = random.Random(0)
-  recovery_secs, lost_secs = [], []
-  tries = max(2, fault.tries)
+  rng, lost_secs = random.Random(0), []
+  fault.tries = max(2, fault.tries)
   with runs.training(tmp_path, *two_learners.FLAGS, _OFTEN,
                      runs.bind('ActorConfig.max_restarts', 1000)) as run:
-    for i in range(tries):
+    for i in range(fault.tries):
       _learn_a_while(run, rng)
       pids = [two_learners.pid(run.run_dir, learner) for learner in range(2)]
       alive = [*pids, *run.pids('actor')]
-      killed = time.monotonic()
-      programs.kill(pids[i % 2])
-      run.wait(lambda: not any(map(programs.is_alive, alive)),  # noqa: B023
-               'the end of the others')
-      before, saved = run.row()['updates'], run.newest_checkpoint()
-      lost_secs.append(run.check_lost_secs(_INTERVAL_SECS))
-      run.wait(lambda: run.log().count('Resuming from') == i + 1, 'a start')  # noqa: B023
-      resumed = re.findall(r'Resuming from \S*/ckpt-(\d+) at (\d+)', run.log())
-      assert resumed[-1] == (
-          str(saved), str(saved * two_learners.FRAMES_PER_UPDATE))
-      run.wait(lambda: run.row()['updates'] > before, 'updates')  # noqa: B023
-      recovery_secs.append(time.monotonic() - killed)
+      with fault.recovery():
+        programs.kill(pids[i % 2])
+        run.wait(lambda: not any(map(programs.is_alive, alive)),  # noqa: B023
+                 'the end of the others')
+        before, saved = run.row()['updates'], run.newest_checkpoint()
+        lost_secs.append(run.check_lost_secs(_INTERVAL_SECS))
+        run.wait_for_log('Resuming from', i + 1)
+        resumed = re.findall(
+            r'Resuming from \S*/ckpt-(\d+) at (\d+)', run.log())
+        assert resumed[-1] == (
+            str(saved), str(saved * two_learners.FRAMES_PER_UPDATE))
+        run.wait_for('updates', before + 1)
       assert len(run.pids('actor')) == 2
     code, text = run.interrupt()
   assert code == 130, text
@@ -83,22 +79,21 @@ def test_one_of_two_learners_is_killed_and_all_go_on(tmp_path, fault):
       '; all processes start again, from the last checkpoint: restart', text,
       re.MULTILINE)
   names = ('learner', 'learner_1')
-  assert [killed for killed, _ in said] == [names[i % 2] for i in range(tries)]
+  assert [killed for killed, _ in said] == [
+      names[i % 2] for i in range(fault.tries)]
   # The other learner has noticed, unless it was ended first.
   for i, name in enumerate(names):
     log = (tmp_path / 'logs' / f'{name}.log').read_text()
     number = sum(other == name for _, other in said)
     assert log.count(f'has lost learner {1 - i} (localhost:') >= number
   two_learners.check_end(tmp_path)
-  fault.report(
-      'kill -9 of one of two learners, each in turn', tries,
-      f'{max(lost_secs):.1f} s of learning at most, saving every '
-      f'{_INTERVAL_SECS:g} s', recovery_secs, tried=tries)
+  fault.report('kill -9 of one of two learners, each in turn',
+               _lost(lost_secs))
 
 
 def test_learner_is_stopped_for_a_while(tmp_path, fault):
   stop_secs = 30. if fault.is_chaos else 3.
-  recovery_secs, growth = [], []
+  growth = []
   with runs.training(tmp_path) as run:
     run.wait_for_frames()
     actors, (learner,) = run.pids('actor'), run.pids('learner')
@@ -110,15 +105,14 @@ def test_learner_is_stopped_for_a_while(tmp_path, fault):
       growth.append(max(runs.memory_mib(pid) - was
                         for pid, was in zip(actors, before)))
       assert run.process.poll() is None
-      start = time.monotonic()
-      os.kill(learner, signal.SIGCONT)
-      run.wait_for_frames(40)
-      recovery_secs.append(time.monotonic() - start)
+      with fault.recovery():
+        os.kill(learner, signal.SIGCONT)
+        run.wait_for_frames(40)
       assert run.pids('actor') == actors  # They waited, and none died.
     run.stop()
   assert max(growth) < 50
   fault.report(f'SIGSTOP of the learner for {stop_secs:.0f} s (actors grew by '
-               f'{max(growth):.0f} MiB at most)', fault.tries, 0, recovery_secs)
+               f'{max(growth):.0f} MiB at most)')
 
 
 def test_actor_is_stopped_and_the_others_go_on(tmp_path, fault):
@@ -132,4 +126,4 @@ def test_actor_is_stopped_and_the_others_go_on(tmp_path, fault):
       run.wait_for_frames(2000)
       assert run.pids('actor') == actors
     run.stop()
-  fault.report('SIGSTOP of one of two actors', fault.tries, 0)
+  fault.report('SIGSTOP of one of two actors')

@@ -2,8 +2,6 @@
 
 import contextlib
 import os
-import subprocess
-import time
 
 import numpy as np
 import pytest
@@ -17,7 +15,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 # By name: it changes the process that imports it.
 _IMPORT = '--import=tests.fixtures.faults.halting_write'
-_ENDLESS = 10**9
 # 400 unrolls, 24 of which at most were begun before: 16 wait in the queue, and
 # each environment of an actor plays one.
 _PLAYED_FRAMES = 2_000
@@ -34,10 +31,9 @@ class _Processes:
     self.actors = [self._actor(task) for task in range(2)]
 
   def _actor(self, task):
-    log = self._stack.enter_context(self._log(task).open('w'))
-    return self._stack.enter_context(programs.running(
-        '-m', 'impala_tf', 'role', 'actor', f'--address={self.address}',
-        f'--task={task}', stdout=log, stderr=subprocess.STDOUT))
+    return self._stack.enter_context(runs.role(
+        self._log(task), 'actor', f'--address={self.address}',
+        f'--task={task}'))
 
   def _log(self, task):
     return self._directory / f'actor_{task}.log'
@@ -46,9 +42,8 @@ class _Processes:
     """Starts a learner, or resumes it, with both actors; returns its `Run`."""
     process = self._stack.enter_context(programs.running(
         '-m', 'impala_tf', 'role', 'learner', f'--address={self.address}',
-        f'--run_dir={self.run_dir}', _IMPORT,
-        '--config', *programs.CATCH, runs.bind('ActorConfig.num_actors', 2),
-        runs.bind('ExperimentConfig.total_frames', _ENDLESS),
+        f'--run_dir={self.run_dir}', _IMPORT, '--config', *programs.CATCH,
+        runs.bind('ActorConfig.num_actors', 2), runs.ENDLESS,
         runs.bind('ExperimentConfig.checkpoint_interval_secs', 1.),
         env=environments.variables(self._directory)))
     run = runs.Run(self.run_dir, process)
@@ -56,7 +51,7 @@ class _Processes:
     return run
 
   def _share_memory(self, learner):
-    """Tells whether all have the learner's memory, and that of no other."""
+    """Returns whether all have the learner's memory, and no other."""
     memories = [runs.parameter_memories(process.pid)
                 for process in (learner, *self.actors)]
     return len(memories[0]) == 1 and memories.count(memories[0]) == 3
@@ -78,7 +73,7 @@ def _files():
 def test_learner_is_killed_between_the_bytes_of_its_parameters(
     tmp_path, fault):
   halt, halted = tmp_path / 'halt', tmp_path / 'halted'
-  files, recovery_secs = _files(), []
+  files = _files()
   with contextlib.ExitStack() as stack:
     processes = _Processes(tmp_path, stack)
     run = processes.start_learner()
@@ -92,14 +87,13 @@ def test_learner_is_killed_between_the_bytes_of_its_parameters(
       before = processes.starts_over()
       programs.kill(run.process.pid)
       run.process.wait()
-      killed = time.monotonic()
-      programs.wait_until(lambda: all(processes.starts_over() > before),  # noqa: B023
-                          'actors that start over', runs.DEADLINE_SECS)
-      run = processes.start_learner()
-      run.wait_for_frames()
-      recovery_secs.append(time.monotonic() - killed)
+      with fault.recovery():
+        programs.wait_until(lambda: all(processes.starts_over() > before),  # noqa: B023
+                            'actors that start over', runs.DEADLINE_SECS)
+        run = processes.start_learner()
+        run.wait_for_frames()
     run.stop()
   assert run.row()['unrolls_refused'] == 0
   assert _files() <= files
   fault.report('kill -9 of the learner between the bytes of its parameters',
-               fault.tries, None, recovery_secs)
+               lost='')

@@ -32,11 +32,7 @@ class _Trainer:
     self._good = good
 
   def train(self, run_dir, mode='nothing', function='nothing'):
-    self._process.stdin.write(f'{mode} {function} {run_dir}\n')
-    self._process.stdin.flush()
-    answer = self._process.stdout.readline()
-    assert answer, self._process.stderr.read()
-    return int(answer)
+    return int(programs.ask(self._process, f'{mode} {function} {run_dir}'))
 
   def begin(self, directory):
     """Makes a population with a better member; returns the other's run."""
@@ -102,7 +98,7 @@ def test_killed_between_two_writes(trainer, reference, tmp_path, fault, mode,
     event, expected = _check_whole(run_dir, reference)
     if there:
       assert [event] == there == [expected]  # It was not made anew.
-  fault.report(f'kill -9 of a member {mode} {function}', fault.tries)
+  fault.report(f'kill -9 of a member {mode} {function}', lost='')
 
 
 @pytest.mark.parametrize('function', _ROOM_FOR)
@@ -118,4 +114,4 @@ def test_disk_is_full_in_a_decision(trainer, reference, tmp_path, fault,
     published = populations.read_published(str(run_dir))
     assert max(event.frames, published.frames) > expected.frames
     assert published.hyperparameters == event.after
-  fault.report(f'disk full in {function} of a decision', fault.tries)
+  fault.report(f'disk full in {function} of a decision', lost='')

@@ -1,16 +1,12 @@
 """Tests of learners that share a port and of runs that share a directory."""
 
-import contextlib
-import time
-
 import pytest
 
 from impala_tf.runtime import ports
 from tests.fixtures import programs
+from tests.fixtures.faults import runs
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
-
-_DEADLINE_SECS = 240.  # For one wait, on a busy machine.
 
 # A program that imports TensorFlow once. For each port that it reads, two
 # processes try to serve there from the same moment on. It prints the outcomes.
@@ -55,40 +51,26 @@ for line in sys.stdin:
 def test_one_of_two_servers_gets_the_port(fault):
   with programs.running('-c', _RIVALS, stdin=programs.PIPE) as process:
     for _ in range(fault.tries):
-      process.stdin.write(f'{ports.choose()}\n')
-      process.stdin.flush()
-      said = process.stdout.readline().split()
+      said = programs.ask(process, ports.choose()).split()
       assert sorted(said) == ['refused', 'served'], process.stderr.read()
-  fault.report('two servers at once on one port', fault.tries, 0)
+  fault.report('two servers at once on one port')
 
 
 def test_second_run_is_refused_at_once(tmp_path, fault):
   """Tries the directory of a live run, and its port."""
   port = ports.choose()
-  refusal_secs = []
-  with contextlib.ExitStack() as stack:
-    process = stack.enter_context(programs.running(
-        '-m', 'impala_tf', 'train', *programs.CATCH,
-        f'--run_dir={tmp_path / "one"}',
-        f'--port={port}',
-        '--gin_binding=ExperimentConfig.total_frames = 1000000000'))
-    metrics_path = tmp_path / 'one' / 'metrics.jsonl'
-    programs.wait_until(metrics_path.exists, 'training', _DEADLINE_SECS)
+  with runs.training(tmp_path / 'one', f'--port={port}') as run:
+    run.wait_for_frames()
     for _ in range(fault.tries):
       for name, flags, words in (
           ('one', (), 'another process is training'),
           ('two', (f'--port={port}',), f'port {port} cannot be used')):
-        start = time.monotonic()
-        line = programs.error_line(programs.run(
-            'impala_tf', 'train', *programs.CATCH,
-            f'--run_dir={tmp_path / name}',
-            *flags, '--gin_binding=ExperimentConfig.total_frames = 1000000000'))
-        refusal_secs.append(time.monotonic() - start)
+        with fault.recovery():
+          line = programs.error_line(programs.run(
+              'impala_tf', 'train', *programs.CATCH,
+              f'--run_dir={tmp_path / name}', *flags, runs.ENDLESS))
         assert words in line
       assert not (tmp_path / 'two').exists()
-    size = metrics_path.stat().st_size
-    programs.wait_until(
-        lambda: metrics_path.stat().st_size > size, 'rows', _DEADLINE_SECS)
-    assert process.poll() is None
+    run.wait_for_frames()
   fault.report('a second run in a live directory, or on its port (time to be '
-               'refused)', fault.tries, 0, refusal_secs)
+               'refused)')

@@ -1,6 +1,5 @@
 """Faults of runs whose workers share parameters, under the real command."""
 
-import contextlib
 import math
 import os
 import pathlib
@@ -18,20 +17,12 @@ from tests.fixtures.faults import runs
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
-@contextlib.contextmanager
 def _training(run_dir, *arguments):
   """Starts a run of two processes, or resumes it; yields a `runs.Run`."""
-  with programs.running(
-      '-m', 'impala_tf', 'train', 'configs/a3c/catch.gin',
-      f'--run_dir={run_dir}',
-      runs.bind('ActorConfig.num_actors', 2),
+  return runs.starting(
+      run_dir, 'configs/a3c/catch.gin', runs.bind('ActorConfig.num_actors', 2),
       runs.bind('AsyncConfig.num_workers', 4),
-      runs.bind('ExperimentConfig.log_interval_secs', 0.2), *arguments,
-      env=environments.variables(run_dir)) as process:
-    yield runs.Run(run_dir, process)
-
-
-_ENDLESS = runs.bind('ExperimentConfig.total_frames', 10**9)
+      runs.bind('ExperimentConfig.log_interval_secs', 0.2), *arguments)
 
 
 def _stop(run):
@@ -43,10 +34,6 @@ def _agent(run_dir):
   return saved.load_agent(str(run_dir))
 
 
-def _processes(run_dir):
-  return programs.pids(f'--run_dir={run_dir}')
-
-
 def _shares_memory(pid):
   maps = pathlib.Path(f'/proc/{pid}/maps').read_text()
   return 'impala_tf_shared_parameters' in maps
@@ -56,7 +43,7 @@ def _shares_memory(pid):
 def test_killed_worker_process_costs_its_segment_only(tmp_path, fault, shares):
   """Processes share parameters, or learn through the tables."""
   with _training(
-      tmp_path, _ENDLESS, '--evaluate',
+      tmp_path, runs.ENDLESS, '--evaluate',
       runs.bind('ExperimentConfig.evaluation_interval_secs', 1.),
       runs.bind('AsyncConfig.share_memory', shares),
       runs.bind('AsyncConfig.max_segment_steps', 9),  # An episode.
@@ -68,8 +55,7 @@ def test_killed_worker_process_costs_its_segment_only(tmp_path, fault, shares):
       victim = actors[i % 2]
       programs.kill(victim)
       run.wait_for_frames()  # The other goes on meanwhile.
-      run.wait(lambda: len(p := run.pids('actor')) == 2 and victim not in p,  # noqa: B023
-               'a process in its place')
+      run.wait_for_actors(2, besides=[victim])
     run.wait(lambda: metrics.read_rows(str(tmp_path / 'evaluation')),
              'an evaluation')
     run.wait(lambda: run.row().get('episode_return', -1) > -0.4,
@@ -91,14 +77,14 @@ def test_killed_worker_process_costs_its_segment_only(tmp_path, fault, shares):
   loaded = _agent(tmp_path)
   assert loaded.num_frames >= frames[-1]
   assert np.isfinite(worker_lib.flatten(loaded.agent)).all()
-  assert not _processes(tmp_path)
+  assert not programs.pids(f'--run_dir={tmp_path}')
   how = 'share parameters' if shares else 'send gradients'
   fault.report(f'kill -9 of one of two processes of workers that {how}',
-               fault.tries, 'the segment that was played')
+               'the segment that was played')
 
 
 def test_stopped_run_goes_on_and_ends(tmp_path):
-  with _training(tmp_path, _ENDLESS) as run:
+  with _training(tmp_path, runs.ENDLESS) as run:
     run.wait(lambda: any(row['policy_lag_max'] > 0 for row in run.rows()),
              'segments that were played side by side')
     _stop(run)
@@ -106,14 +92,14 @@ def test_stopped_run_goes_on_and_ends(tmp_path):
   total = stopped + 200
   with _training(tmp_path, runs.bind('ExperimentConfig.total_frames', total),
                  '--allow_changes') as run:
-    _, errors = run.process.communicate(timeout=runs.DEADLINE_SECS)
-    assert run.process.returncode == 0, errors
+    code, text = run.end()
+    assert code == 0, text
   rows = metrics.read_rows(str(tmp_path))
   frames = [row['frames'] for row in rows]
   assert frames == sorted(frames) and frames[-1] >= total
   assert _agent(tmp_path).num_frames >= total
   assert rows[-1]['learning_rate'] < rows[0]['learning_rate']
-  # Each segment is of its own parameters, though others move the shared ones.
+  # A segment keeps its parameters, though others move the shared ones.
   ratios = [row['rho/mean'] for row in rows if 'rho/mean' in row]
   assert ratios
   np.testing.assert_allclose(ratios, 1, atol=1e-5)
@@ -122,21 +108,16 @@ def test_stopped_run_goes_on_and_ends(tmp_path):
 
 
 def test_killed_learner_ends_the_run_and_leaves_nothing(tmp_path):
-  with _training(tmp_path, _ENDLESS) as run:
-    run.wait(lambda: run.row()['frames'] > 0, 'frames')
-    learner, = run.pids('learner')
-    programs.kill(learner)
-    _, errors = run.process.communicate(timeout=runs.DEADLINE_SECS)
-  assert run.process.returncode == 1
-  assert 'the learner was killed by SIGKILL' in errors
-  programs.wait_until(lambda: not _processes(tmp_path), 'the end of all')
+  with _training(tmp_path, runs.ENDLESS) as run:
+    run.wait_for('frames', 1)
+    run.kill_learner()
 
 
 def test_nan_of_one_worker_is_not_shared_with_the_other_process(
     tmp_path, fault):
   """An environment gives NaN for a while; the others' workers learn on."""
   with _training(
-      tmp_path, _ENDLESS, environments.IMPORT,
+      tmp_path, runs.ENDLESS, environments.IMPORT,
       runs.bind('EnvironmentConfig.level', environments.SPOILT),
       runs.bind('ImpalaConfig.reward_clipping', 'none'),
       runs.bind('OptimizerConfig.max_skipped_updates', 10**6)) as run:
@@ -144,8 +125,7 @@ def test_nan_of_one_worker_is_not_shared_with_the_other_process(
     for _ in range(fault.tries):
       environments.spoil(tmp_path, 'reward nan 4')
       run.wait_for_more('updates_skipped', 3)
-      before = run.row()['updates']
-      run.wait(lambda: run.row()['updates'] > before + 20, 'updates')  # noqa: B023
+      run.wait_for_more('updates', 21)
       environments.spoil(tmp_path, '')
       run.wait_for_frames()
     log = run.log()
@@ -153,5 +133,5 @@ def test_nan_of_one_worker_is_not_shared_with_the_other_process(
   assert 'not finite' in log and 'of worker' in log
   loaded = _agent(tmp_path)
   assert np.isfinite(worker_lib.flatten(loaded.agent)).all()
-  fault.report('a worker whose gradients are NaN for a while', fault.tries,
+  fault.report('a worker whose gradients are NaN for a while',
                'those gradients')

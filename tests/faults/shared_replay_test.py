@@ -4,7 +4,6 @@ import contextlib
 import random
 import re
 import signal
-import subprocess
 import time
 
 import pytest
@@ -33,9 +32,9 @@ class _Replay:
     self.address = f'localhost:{self.port}'
     self._log = directory / 'replay.log'
     self._command = (
-        '-m', 'impala_tf', 'role', 'replay', f'--address={self.address}',
-        f'--config={programs.CATCH[0]}', f'--num_agents={num_agents}',
-        *programs.CATCH[1:], *_REPLAYING, *arguments)
+        'replay', f'--address={self.address}', f'--num_agents={num_agents}',
+        f'--config={programs.CATCH[0]}', *programs.CATCH[1:], *_REPLAYING,
+        *arguments)
     self._stack = contextlib.ExitStack()
 
   def __enter__(self):
@@ -46,9 +45,8 @@ class _Replay:
     self._stack.close()
 
   def start(self):
-    log = self._stack.enter_context(self._log.open('a'))
-    self.process = self._stack.enter_context(programs.running(
-        *self._command, stdout=log, stderr=subprocess.STDOUT))
+    self.process = self._stack.enter_context(
+        runs.role(self._log, *self._command))
 
   def served(self):
     """Returns how many unrolls it held at each of its starts."""
@@ -77,7 +75,7 @@ def _agent(stack, replay, run_dir, number, *arguments):
 
 
 def _check_rows(run):
-  for row in run.check_rows(programs.CATCH_FRAMES_PER_UPDATE):
+  for row in run.check_rows():
     assert row.get('replayed/policy_lag', 0) >= 0
     assert 0 <= row['replayed/foreign_share'] <= 1
 
@@ -85,8 +83,7 @@ def _check_rows(run):
 def test_replay_is_killed_and_comes_back(tmp_path, fault):
   """One agent has processes, the other is one; half of the tries save."""
   rng = random.Random(0)
-  recovery_secs = []
-  tries = max(2, fault.tries)
+  fault.tries = max(2, fault.tries)
   with contextlib.ExitStack() as stack:
     replay = stack.enter_context(_Replay(
         tmp_path, 2, runs.bind('ReplayConfig.survives_resume', True),
@@ -96,24 +93,20 @@ def test_replay_is_killed_and_comes_back(tmp_path, fault):
     for agent in agents:
       agent.wait_for_frames()
     pids = agents[0].pids('actor') + agents[0].pids('learner')
-    for i in range(tries):
+    for i in range(fault.tries):
       time.sleep(rng.uniform(0, 3))
       replay.kill()
       if i == 0:
-        agents[0].wait(lambda: 'does not answer' in agents[0].log(),
-                       'word of it')
-      killed = time.monotonic()
-      replay.start()
-      replay.wait(i + 2)
-      before = [agent.row()['frames'] for agent in agents]
-      for agent, frames in zip(agents, before):
-        # More than what was read ahead.
-        agent.wait(lambda: agent.row()['frames'] >= frames + 400, 'frames')  # noqa: B023
-      recovery_secs.append(time.monotonic() - killed)
+        agents[0].wait_for_log('does not answer')
+      with fault.recovery():
+        replay.start()
+        replay.wait(i + 2)
+        for agent in agents:
+          agent.wait_for_frames()  # More than what was read ahead.
     assert agents[0].pids('actor') + agents[0].pids('learner') == pids
     for agent in agents:
-      # A single row may be of one agent's unrolls alone: what is drawn is
-      # chance, and the other may play slowly.
+      # A single row may be of one agent's unrolls alone: draws are chance, and
+      # the other may play slowly.
       row = agent.wait(
           lambda: (row := agent.row())  # noqa: B023
           and 0 < row['replayed/foreign_share'] < 1 and row,
@@ -126,11 +119,10 @@ def test_replay_is_killed_and_comes_back(tmp_path, fault):
     replay.process.send_signal(signal.SIGTERM)
     assert replay.process.wait(runs.DEADLINE_SECS) == 143
     replay.start()
-    replay.wait(tries + 2)
-    assert replay.served()[-1] == size  # What it saved at its end.
+    replay.wait(fault.tries + 2)
+    assert replay.served()[-1] == size  # It saved them at its end.
     assert any(replay.served()[1:-1])  # And sometimes before a kill.
-  fault.report('kill -9 of a shared replay', tries, None, recovery_secs,
-               tried=tries)
+  fault.report('kill -9 of a shared replay', lost='')
 
 
 def test_learner_of_an_agent_is_killed_and_the_others_wait_for_it(
@@ -138,8 +130,7 @@ def test_learner_of_an_agent_is_killed_and_the_others_wait_for_it(
   rng = random.Random(0)
   total = 400_000
   limit = total // 100 + programs.CATCH_FRAMES_PER_UPDATE
-  recovery_secs = []
-  short = f'--gin_binding=ExperimentConfig.total_frames = {total}'
+  short = runs.bind('ExperimentConfig.total_frames', total)
   with contextlib.ExitStack() as stack:
     replay = stack.enter_context(_Replay(tmp_path, 2))
     other = _agent(stack, replay, tmp_path / 'b', 1, _IN_PROCESS, short)
@@ -149,14 +140,10 @@ def test_learner_of_an_agent_is_killed_and_the_others_wait_for_it(
       run.wait_for_frames()
       other.wait_for_frames()
       time.sleep(rng.uniform(0, 1))
-      programs.kill(*run.pids('learner'))
-      code, text = run.end()
-      assert code == 1 and 'was killed by SIGKILL' in text
-      killed = time.monotonic()
-      dead = run.row()['frames']
-      run = _agent(stack, replay, tmp_path / 'a', 0, short)
-      run.wait(lambda: run.row()['frames'] >= dead + 400, 'frames')  # noqa: B023
-      recovery_secs.append(time.monotonic() - killed)
+      run.kill_learner()
+      with fault.recovery():
+        run = _agent(stack, replay, tmp_path / 'a', 0, short)
+        run.wait_for_frames()
       other.wait_for_frames()
     # Frames of either are known some time after they were learned from. The
     # other has not ended: it would be waited for then.
@@ -167,7 +154,7 @@ def test_learner_of_an_agent_is_killed_and_the_others_wait_for_it(
       agent.stop()
       _check_rows(agent)
   fault.report('kill -9 of the learner of an agent that shares a replay',
-               fault.tries, None, recovery_secs)
+               lost='')
 
 
 def _frames(tmp_path):
@@ -203,7 +190,6 @@ def test_sweep_goes_on_when_its_replay_is_killed_and_stops_as_a_whole(
           'ActorConfig.num_actors': 1, 'ActorConfig.num_envs': 4,
           'ReplayConfig.replay_fraction': 0.5})
   command = ('impala_tf', 'sweep', path, f'--sweep_dir={tmp_path / "sweep"}')
-  stop_secs = []
   for _ in range(fault.tries):
     with programs.running('-m', *command) as process:
 
@@ -223,10 +209,9 @@ def test_sweep_goes_on_when_its_replay_is_killed_and_stops_as_a_whole(
                            f'--config={tmp_path}/sweep/tasks/catch.gin')
       programs.kill(pid)
       wait_for_frames()
-      start = time.monotonic()
-      process.send_signal(signal.SIGINT)
-      output, errors = process.communicate(timeout=runs.DEADLINE_SECS)
-      stop_secs.append(time.monotonic() - start)
+      with fault.recovery():
+        process.send_signal(signal.SIGINT)
+        output, errors = process.communicate(timeout=runs.DEADLINE_SECS)
     assert process.returncode == 130, errors
     assert not _processes(tmp_path)
     assert 'Stopped with 0 of 2 runs finished' in output
@@ -239,5 +224,4 @@ def test_sweep_goes_on_when_its_replay_is_killed_and_stops_as_a_whole(
   assert re.search(
       rf'catch +default +1 +{2 * total:,d} +{total:,d} +{total:,d}$',
       ran.stdout, re.MULTILINE), ran.stdout
-  fault.report('Ctrl-C of a sweep whose replay was killed', fault.tries, None,
-               stop_secs)
+  fault.report('Ctrl-C of a sweep whose replay was killed', lost='')

@@ -1,6 +1,6 @@
 """A user's simulators: none stays after a run, and failures are reported.
 
-They are programs in sessions of their own, with a directory each, as engines of
+They are programs in separate sessions, with a directory each, as engines of
 games are.
 """
 
@@ -115,16 +115,21 @@ def _left(home):
   return programs.pids(home), list(home.glob('scratch*'))
 
 
+def _end(process):
+  """Waits for the end of a run that succeeds; returns its errors."""
+  output, errors = process.communicate()
+  assert process.returncode == 0, output + errors
+  return errors
+
+
 @pytest.mark.parametrize('options', [
     {}, {'ActorConfig.env_processes': 2},
     {'ExperimentConfig.in_process': True},
-    {'ActorConfig.synchronisation': 'step'},
     {'ActorConfig.synchronisation': 'step', 'ActorConfig.env_processes': 2},
     _A3C], ids=str)
 def test_all_are_closed_when_the_run_is_done(home, options):
   with _train(home, **options) as process:
-    output, errors = process.communicate()
-  assert process.returncode == 0, output + errors
+    _end(process)
   assert _left(home) == ([], [])
 
 
@@ -132,11 +137,9 @@ def test_all_are_closed_when_the_run_is_done(home, options):
     ({}, 2), ({'ActorConfig.env_processes': 1}, 3),
     ({'ExperimentConfig.in_process': True}, 2)], ids=str)
 def test_one_licence_is_enough_for_one_environment(home, options, number):
-  options = {'EnvironmentConfig.level': 'gym/Licensed-v0',
-             'ActorConfig.num_envs': 1, **options}
-  with _train(home, **options) as process:
-    output, errors = process.communicate()
-  assert (process.returncode, errors) == (0, ''), output
+  with _train(home, **{'EnvironmentConfig.level': 'gym/Licensed-v0',
+                       'ActorConfig.num_envs': 1, **options}) as process:
+    assert _end(process) == ''
   # By the learner and, with a process for it, the actor, for its spaces alone.
   assert (home / 'made').read_text().split() == ['once'] * number
 
@@ -177,7 +180,7 @@ def test_actor_by_hand_closes_all_at_sigterm(home):
 
 def test_evaluation_closes_all_at_sigterm(home):
   with _train(home) as process:
-    process.communicate()
+    _end(process)
   with programs.running(
       '-m', 'impala_tf', 'evaluate', f'{home}/run',
       f'--import={home}/simulator.py', '--episodes=1000000', '--num_envs=3'

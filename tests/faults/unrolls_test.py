@@ -5,7 +5,6 @@ import contextlib
 import numpy as np
 import pytest
 
-from impala_tf.runs import gin_config
 from impala_tf.runtime import ports
 from tests.fixtures import programs
 from tests.fixtures.faults import environments
@@ -22,43 +21,23 @@ def _training(run_dir, *arguments):
     yield run
 
 
-@contextlib.contextmanager
-def _stranger(run, address):
-  """Starts a stranger; yields a function that has it send unrolls.
-
-  Its arguments are task, number and kind of the unrolls; it returns `sent`, or
-  how they were refused.
-  """
-  with programs.running(
-      '-m', 'tests.fixtures.faults.stranger',
-      gin_config.config_path(str(run.run_dir)), address,
-      stdin=programs.PIPE) as process:
-
-    def send(task, number, kind):
-      process.stdin.write(f'{task} {number} {kind}\n')
-      process.stdin.flush()
-      line = process.stdout.readline()
-      assert line, process.stderr.read()
-      return line.strip()
-
-    yield send
-
-
 def test_unrolls_of_strangers_are_refused_and_counted(tmp_path, fault):
   number, sent = 10, 0
   port = ports.choose()
-  with _training(tmp_path, f'--port={port}') as run, _stranger(
-      run, f'localhost:{port}') as send:
+  with _training(tmp_path, f'--port={port}') as run, programs.running(
+      '-m', 'tests.fixtures.faults.stranger', tmp_path / 'config.gin',
+      f'localhost:{port}', stdin=programs.PIPE) as process:
+
+    def send(task, number, kind):
+      return programs.ask(process, f'{task} {number} {kind}')
+
     for _ in range(fault.tries):
-      for i, kind in enumerate(stranger.KINDS):
-        assert send(700 + i, number, kind) == 'sent'
-        sent += number
-        run.wait(lambda: run.row()['unrolls_refused'] == sent,  # noqa: B023
-                 f'{sent} refusals')
-      assert send(708, 1, stranger.UNCHECKED_SHAPES) == 'sent'
-      sent += 1
-      run.wait(lambda: run.row()['unrolls_refused'] == sent,  # noqa: B023
-               f'{sent} refusals')
+      for i, (kind, count) in enumerate((
+          *((kind, number) for kind in stranger.KINDS),
+          (stranger.UNCHECKED_SHAPES, 1))):
+        assert send(700 + i, count, kind) == 'sent'
+        sent += count
+        run.wait_for('unrolls_refused', sent)
       assert 'start both with the same config' in send(
           709, number, stranger.OTHER_SHAPES)
       run.wait_for_frames()
@@ -69,7 +48,7 @@ def test_unrolls_of_strangers_are_refused_and_counted(tmp_path, fault):
     assert run.row()['updates_skipped'] == 0
     run.stop()
   fault.report('unrolls that are not finite, of another config or other '
-               f'shapes ({sent} sent)', fault.tries, 0)
+               f'shapes ({sent} sent)')
 
 
 _SPOILT = (environments.IMPORT,
@@ -96,8 +75,7 @@ def test_environment_spoils_gradients_for_a_while(
             if row[name]} == {column}
     run.stop()
   assert 'nan' not in spoilt or 'from actor 0' in run.log()
-  fault.report(f'an environment that gives {spoilt} for a while', fault.tries,
-               0)
+  fault.report(f'an environment that gives {spoilt} for a while')
 
 
 @pytest.mark.parametrize('spoilt, words', [
@@ -118,4 +96,4 @@ def test_nothing_but_rewards_that_spoil_gradients_ends_the_run(
       batch = np.load(run_dir / 'skipped_batch.npz')
       assert batch['env_outputs.reward'].max() == np.float32(1e30)
     run.check_parameters()
-  fault.report(f'nothing but rewards of {spoilt}: the run ends', fault.tries, 0)
+  fault.report(f'nothing but rewards of {spoilt}: the run ends')

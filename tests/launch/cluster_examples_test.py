@@ -19,7 +19,7 @@ _PEERS = {'app': 'impala', 'role': 'actor'}
 
 
 def _check_role(arguments):
-  """Returns the flags; raises where a role would refuse them at once."""
+  """Returns the flags; raises if a role would refuse them at once."""
   args = role_flags.make_parser('').parse_args(arguments)
   role_flags.check(args)
   if args.config:
@@ -72,7 +72,7 @@ def test_slurm_script_starts_a_learner_and_its_actors(tmp_path, code):
   log = tmp_path / 'log'
   log.mkdir()
   config = 'configs/atari/pong.gin'
-  # Whatever is left when it ends, Slurm ends.
+  # Slurm ends all that is left when it ends.
   process = subprocess.Popen(
       [_LAUNCH / 'slurm' / 'train.sbatch', config, 'runs/my run'],
       start_new_session=True, cwd=tmp_path, env={
@@ -138,39 +138,28 @@ def test_manifest_has_the_fields_of_its_kinds(path):
       validate.validate(manifest, version, strict=True)
 
 
-def test_kubernetes_commands_are_roles():
-  for role, pod in _pods().items():
+def test_kubernetes_commands_are_roles_that_fit_together():
+  objects, pods = _objects(), _pods()
+  service = objects['Service', 'impala-learner']
+  port, = [p['port'] for p in service['spec']['ports']]
+  for role, pod in pods.items():
     container, = pod['spec']['containers']
     script, *arguments = container['command']
     assert (programs.ROOT / script).samefile(_LAUNCH / 'role.sh')
-    names = {env['name'] for env in container.get('env', ())}
-    for name in names:
-      arguments = [a.replace(f'$({name})', '5') for a in arguments]
-    assert not any('$' in a for a in arguments)
+    for env in container.get('env', ()):
+      arguments = [a.replace(f'$({env["name"]})', '5') for a in arguments]
     args = _check_role(arguments)
-    assert args.role == role
-    assert args.task == (5 if role == 'actor' else 0)
-
-
-def test_kubernetes_parts_fit_together():
-  objects, pods = _objects(), _pods()
-  learner, actor = (pods[role]['spec']['containers'][0]
-                    for role in ('learner', 'actor'))
-  service = objects['Service', 'impala-learner']
-  port, = [p['port'] for p in service['spec']['ports']]
-  for container in (learner, actor):
-    args = _check_role([a.replace('$(TASK)', '0')
-                        for a in container['command'][1:]])
+    assert (args.role, args.task) == (role, 5 if role == 'actor' else 0)
     assert args.address == f'{service["metadata"]["name"]}:{port}'
-    if args.role == 'learner':
+    if role == 'learner':
       config = gin_config.load(args.config, args.gin_binding)
       assert config.actor.num_actors == (
           objects['StatefulSet', 'impala-actor']['spec']['replicas'])
       mount, = container['volumeMounts']
       assert pathlib.PurePath(args.run_dir).is_relative_to(mount['mountPath'])
+      assert container['ports'][0]['containerPort'] == port
   assert _selects({'matchLabels': service['spec']['selector']},
                   pods['learner']['metadata']['labels'])
-  assert learner['ports'][0]['containerPort'] == port
   claim, = pods['learner']['spec']['volumes']
   assert ('PersistentVolumeClaim',
           claim['persistentVolumeClaim']['claimName']) in objects

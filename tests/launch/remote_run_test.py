@@ -92,8 +92,7 @@ def test_video_is_a_path(refused, url):
       evaluate.main, url, '--video=ram://x.mp4')
 
 
-def test_progress_is_shown_though_nobody_waits_for_it(monkeypatch, url):
-  monkeypatch.setattr(progress, '_REMOTE_INTERVAL_SECS', 0.)
+def test_progress_is_shown_though_nobody_waits_for_it(url):
   files.make_directory(f'{url}/evaluation')
 
   def write(where, row):

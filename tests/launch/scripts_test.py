@@ -18,7 +18,7 @@ SCRIPTS = (*sorted((ROOT / 'launch').rglob('*.sh')),
 def _run(*command, **kwargs):
   return subprocess.run(
       command, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-      timeout=60, **kwargs)
+      timeout=100, **kwargs)
 
 
 def test_scripts_are_executable_and_pass_shellcheck():
@@ -57,7 +57,7 @@ def test_tensorboard_without_run_directory_ends_with_2(arguments, words):
 
 _SHELL_SCRIPTS = [path.relative_to(ROOT).as_posix() for path in SCRIPTS
                   if path.suffix == '.sh']
-# They have no flags, and what they have they do not hand on.
+# They have no flags, and hand on no arguments.
 _WITHOUT_FLAGS = [path for path in _SHELL_SCRIPTS
                   if 'reproduce/' in path and 'table1' not in path
                   or path in ('launch/setup.sh', 'launch/usage.sh')]
@@ -156,13 +156,8 @@ def test_catch_makes_the_runs_that_are_drawn(tmp_path):
 
 @pytest.mark.parametrize('sweep, arguments, displays', [
     ('corrections', [], ['table_2', 'profiles', 'figure_e2', 'figure_e3']),
-    ('figure_e1', [], ['figure_e1', 'lags']),
-    ('a3c_rates', [], ['rates']),
     ('a3c_optimizers', [], ['rates', 'ranks']),
-    ('a3c_speedup', [], ['speedup']),
-    ('laser_sharing_atari', [], ['best_agents']),
     ('small_tasks', [], ['variants']),
-    ('replay_pong', [], ['curves']),
     ('corrections', ['some', 'ranks', 'variants'], ['ranks', 'variants'])])
 def test_sweep_draws_its_displays(tmp_path, sweep, arguments, displays):
   root = _checkout(tmp_path)

@@ -32,14 +32,6 @@ def test_two_learners_learn_all_frames_and_end(tmp_path):
   two_learners.check_end(tmp_path)
 
 
-@contextlib.contextmanager
-def _role(log, *arguments):
-  with log.open('w') as file, programs.running(
-      '-m', 'impala_tf', 'role', *arguments, stdout=file,
-      stderr=file) as process:
-    yield process
-
-
 @pytest.mark.slow
 def test_learner_by_hand_that_is_asked_to_stop_stops_the_other(tmp_path):
   run_dir = tmp_path / 'run'
@@ -50,7 +42,7 @@ def test_learner_by_hand_that_is_asked_to_stop_stops_the_other(tmp_path):
 
     def start(role, task, *flags):
       log = tmp_path / f'{role}_{task}.log'
-      return log, stack.enter_context(_role(
+      return log, stack.enter_context(runs.role(
           log, role, f'--task={task}', f'--address=localhost:{queues[task]}',
           *flags))
 

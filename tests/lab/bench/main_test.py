@@ -28,6 +28,7 @@ def test_whole_benchmark_reports_what_it_promises(tmp_path):
       '--cores=2', '--gin_binding=ExperimentConfig.log_interval_secs = 0.3',
       f'--json={path}', timeout=300)
   assert ran.returncode == 0, ran.stderr
+  assert not programs.pids('-m', 'lab.bench.parts')  # Workers end with it.
   result = json.loads(path.read_text())
   assert {
       'parts_cpu_ms_per_step', 'sum_cpu_ms_per_step', 'allowed_frames_per_sec',

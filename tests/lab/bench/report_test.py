@@ -1,33 +1,15 @@
-"""Tables of benchmarks show the numbers they are given."""
-
+"""Tables of benchmarks; `measure_test` and `table_1_test` have others."""
 
 import pytest
 
 from impala_tf import config as config_lib
-from impala_tf.runtime import sizing
-from lab.bench import measure
 from lab.bench import report
-from tests.fixtures import measurements
 
 
 @pytest.mark.parametrize('path', ['nowhere/result.json', '.'])
 def test_file_that_cannot_be_written_is_refused(tmp_path, path):
   with pytest.raises(config_lib.UserError, match='cannot be written'):
     report.check_writable(str(tmp_path / path))
-
-
-def test_tables_show_the_numbers(capsys):
-  result = measure.summarise(
-      sizing.fit(config_lib.Config(), cores=4), 4, measurements.WINDOWS,
-      measurements.COSTS, [1e5, 2e5])
-  result = {'setting': 'a setting', 'peak_pss_mib': 1234.,
-            'start_to_first_update_secs': 5.,
-            'speedups': {'parameters': 'by pigeon'}, **result}
-  report.show(result)
-  shown = capsys.readouterr().out
-  for words in ('a setting', '0.9000', '0.833', '16,000', '13,333', '1,234',
-                'data plane alone', '4 × 20', 'by pigeon'):
-    assert words in shown
 
 
 def test_peer_is_shown_beside_this_library(capsys):

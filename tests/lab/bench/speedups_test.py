@@ -36,9 +36,7 @@ def _processes(*codes):
 @pytest.mark.parametrize('codes,words', [
     ((_SHARING, _SHARING), 'through shared memory'),
     (('', ''), 'through Reverb'),
-    ((_SHARING, ''), 'through shared memory for 1 of 2 actors'),
-    ((), 'through Reverb'),
-])
+    ((_SHARING, ''), 'through shared memory for 1 of 2 actors')])
 def test_shared_memory_is_seen_in_the_actors(codes, words):
   with _processes(*codes) as pids:
     assert speedups.in_force(_CONFIG, pids, {})['parameters'] == words
@@ -47,13 +45,13 @@ def test_shared_memory_is_seen_in_the_actors(codes, words):
 def test_learner_that_plays_itself_gets_no_parameters():
   config = sizing.fit(config_lib.Config(
       actor=config_lib.ActorConfig(synchronisation='step')))
-  told = speedups.in_force(config, [], {})
-  assert told['parameters'] == 'none are sent: the learner plays by itself'
-  assert told['actors'] == 'within the learner\'s process'
+  found = speedups.in_force(config, [], {})
+  assert found['parameters'] == 'none are sent: the learner plays by itself'
+  assert found['actors'] == 'within the learner\'s process'
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason='one core')
-def test_pinned_actors_are_told_from_free_ones():
+def test_pinned_actors_are_seen():
   core = min(os.sched_getaffinity(0))
   with _processes(_PINNED, _PINNED) as pids:
     assert speedups.in_force(_CONFIG, pids, {})['actors'] == (

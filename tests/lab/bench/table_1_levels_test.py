@@ -38,12 +38,6 @@ def test_single_level_is_the_same_and_may_step_alone():
   assert not factory.domain_of('single/atari/pong').steps_batches
 
 
-def test_single_level_is_checked_like_any_other():
-  factory.check_level('single/atari/pong')
-  with pytest.raises(config_lib.ConfigError, match="no Atari game 'pnog'"):
-    factory.check_level('single/atari/pnog')
-
-
 def test_restarts_take_twenty_times_as_much_of_a_core(_registered):
   env = _make('timed/slow_restarts', 4, 7)
   env.reset()

@@ -35,13 +35,6 @@ def test_runs_are_compared_by_setting_and_seed():
   assert differences.band(results, 'task', 'none', 'epsilon') is None
 
 
-def test_run_without_a_return_is_in_no_pair():
-  results = _results(_pairs('none', 'vtrace', [
-      (1., 2.), (None, 5.), (3., None), (4., 7.)]))
-  assert differences.band(
-      results, 'task', 'none', 'vtrace').centre == pytest.approx(-2.)
-
-
 def test_table_compares_methods_within_an_arm_and_arms_within_a_method():
   results = _results({
       **_pairs('none', 'vtrace', [(1., 2.), (2., 3.1)]),

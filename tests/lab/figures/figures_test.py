@@ -21,16 +21,6 @@ def _lines(axes):
   return {line.get_label(): line.get_ydata().tolist() for line in axes.lines}
 
 
-def test_settings_are_ranked_by_their_returns():
-  results = [_result('none_replay', f'setting_{i}', 1, value)
-             for i, value in enumerate((1., 6., 2.))]
-  results.append(_result('none', 'setting_0', 1, 9.))
-  without, with_replay = figures.figure_e2('', results).axes
-  assert _lines(without)['No-correction'] == [9.]
-  assert _lines(with_replay)['No-correction'] == [6., 2., 1.]
-  assert without.get_ylim() == with_replay.get_ylim()
-
-
 def test_curve_is_the_mean_over_frames_that_all_runs_have(tmp_path):
   results = [_result('replay', 'default', seed, 0.) for seed in (1, 2)]
   _write_curve(tmp_path, results[0], [(0, 0.), (100, 10.)])
@@ -47,7 +37,7 @@ def test_variants_are_bars_as_high_as_the_mean_of_their_settings():
              for variant, setting, seed, value in (
                  ('a', 'x', 1, 1.), ('a', 'x', 2, 3.), ('a', 'y', 1, 8.),
                  ('b_c', 'x', 1, -2.), ('b_c', 'x', 2, None))]
-  axes, = figures.variants('', results).axes
+  axes, = figures.variants(results).axes
   assert [label.get_text() for label in axes.get_xticklabels()] == ['a', 'b c']
   assert [bar.get_height() for bar in axes.patches] == [(2 + 8) / 2, -2.]
   # The mean of x's two seeds is 1 to 3, and y's single seed is always 8.
@@ -56,19 +46,10 @@ def test_variants_are_bars_as_high_as_the_mean_of_their_settings():
   assert (start, end) == (pytest.approx(4.5), pytest.approx(5.5))
 
 
-def test_lags_are_lines_of_their_own(tmp_path):
-  results = [_result(f'vtrace_lag_{lag}', 'default', 1, 0.) for lag in (0, 100)]
-  for height, result in enumerate(results):
-    _write_curve(tmp_path, result, [(0, height), (10, height)])
-  panel = figures.figure_e1(str(tmp_path), results).axes[0]
-  assert {label: set(y) for label, y in _lines(panel).items()} == {
-      'lag 0': {0.}, 'lag 100': {1.}}
-
-
 def test_final_returns_are_drawn_by_lag_with_an_interval_over_seeds():
   results = [_result(f'none_lag_{lag}', 'default', seed, lag + 0.5 * seed)
              for lag in (0, 10, 500) for seed in (1, 2, 3)]
-  axes, = figures.lags('', results).axes
+  axes, = figures.lags(results).axes
   assert _lines(axes)['No-correction'] == [1., 11., 501.]
   line, = axes.lines
   assert line.get_xdata().tolist() == [0, 2, 4]  # Places of these lags.

@@ -33,24 +33,6 @@ def test_rows_are_evenly_spaced_and_have_what_is_drawn():
   assert keep.thinned([], 3) == []
 
 
-@pytest.mark.nightly
-@pytest.mark.slow
-def test_display_of_a_kept_sweep_has_the_same_table(tmp_path):
-  kept = tmp_path / 'kept'
-  ran = _keep(_SWEEP, kept, '--rows=200')  # More than there are.
-  assert ran.returncode == 0, ran.stderr
-  tables = []
-  for sweep_dir in _SWEEP, kept:
-    ran = programs.run('lab.figures', 'curves', sweep_dir,
-                       '--goals=-20,-15', f'--output={tmp_path / "x"}')
-    assert ran.returncode == 0, ran.stderr
-    tables.append((tmp_path / 'x.md').read_text())
-  assert tables[0] == tables[1] and '| pong | replay |' in tables[0]
-  goals, = (line for line in tables[0].splitlines()
-            if line.startswith('| pong | no_replay | 2.26, '))
-  assert goals.endswith('| never, never, never, never, never |')
-
-
 def test_report_reads_a_kept_run(tmp_path):
   run_dir = tmp_path / 'run'
   run_dir.mkdir()

@@ -4,6 +4,7 @@ import pytest
 
 from lab.figures import __main__ as analysis
 from tests.fixtures import programs
+from tests.fixtures import sweep_results
 
 
 def _slow(*values):
@@ -62,7 +63,24 @@ def test_what_cannot_be_drawn_is_refused(refused, tmp_path, arguments, words):
   assert not list(tmp_path.iterdir())
 
 
-def test_directory_without_a_sweep_is_told_in_a_line(tmp_path):
+def test_directory_without_a_sweep_is_refused_in_a_line(tmp_path):
   line = programs.error_line(
       programs.run('lab.figures', 'table_2', tmp_path))
   assert 'is' in line and 'the directory of a sweep?' in line
+
+
+def test_goals_are_reached_by_each_run_in_the_order_of_the_runs(tmp_path):
+  results = []
+  for variant, seed, curve in (
+      ('a', 1, [(1_000_000, 1.), (2_000_000, 2.)]), ('b', 1, [(500_000, 3.)]),
+      ('a', 2, [(1_500_000, None), (2_500_000, 1.)])):
+    results.append(sweep_results.result(variant, None, seed=seed))
+    sweep_results.write_rows(tmp_path, results[-1].run, [
+        *({'frames': x, 'episode_return': y, 'episodes': 100}
+          for x, y in curve),
+        {'frames': 3_000_000, 'episode_return': 9., 'episodes': 99}])
+  table = analysis.goals_table(str(tmp_path), results, [1., 2.5])
+  assert table.splitlines()[2:] == [
+      '| task | variant | 1 | 2.5 |', '| --- | --- | --- | --- |',
+      '| catch | a | 1.00, 2.50 | never, never |',
+      '| catch | b | 0.50 | 0.50 |']

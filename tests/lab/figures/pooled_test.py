@@ -36,7 +36,7 @@ def test_table_has_the_mean_of_the_middle_half():
 
 
 def test_profile_is_the_share_of_runs_above_a_score():
-  figure = pooled.profiles('', _TWO_TASKS)
+  figure = pooled.profiles(_TWO_TASKS)
   line, = [line for line in figure.axes[0].get_lines()
            if line.get_label() == 'No-correction']
   scores, shares = line.get_data()

@@ -38,7 +38,7 @@ def test_best_settings_are_those_of_the_drawn_seeds():
                    for setting, values in (('a', (0., 8.)), ('b', (4., 4.)))
                    for seed, value in enumerate(values)})
   band = tables.best_band(runs, 1)
-  # Where 'a' is drawn with its worse seed twice, 'b' is the best.
+  # If 'a' is drawn with its worse seed twice, 'b' is the best.
   assert (band.centre, band.low, band.high) == (4., 4., 8.)
 
 
@@ -52,7 +52,7 @@ def test_figure_e2_is_the_mean_over_all_settings():
   assert '| No-correction | 3.00 |' in with_replay
 
 
-def test_variants_are_told_with_frames_updates_and_the_interval_over_seeds():
+def test_variants_have_frames_updates_and_the_interval_over_seeds():
   results = _results({('replay', 'default', seed): value
                       for seed, value in enumerate((1., 2., 6.))})
   table = tables.variants(results)
