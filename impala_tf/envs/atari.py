@@ -27,14 +27,9 @@ _FULL_ACTION_SET = 18  # ALE's actions have the numbers from 0, a no-op.
 
 
 def games() -> List[str]:
-  """Lists the games of the installed ale-py by its files, without importing it.
-
-  Raises ConfigError if ale-py is not installed.
-  """
+  """Lists the games of ale-py by its files, without importing it."""
   spec = importlib.util.find_spec('ale_py')
-  if spec is None or not spec.submodule_search_locations:
-    raise config_lib.ConfigError(
-        'Atari levels need the package ale-py: pip install ale-py gymnasium')
+  assert spec is not None and spec.submodule_search_locations
   roms = pathlib.Path(spec.submodule_search_locations[0], 'roms')
   bundled = {path.stem for path in roms.glob('*.bin')}
   return sorted(bundled.difference(_MULTIPLAYER))

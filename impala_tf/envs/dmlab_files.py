@@ -140,11 +140,9 @@ class Scratch:
         stderr=subprocess.DEVNULL, start_new_session=True,
         env={'PATH': os.environ.get('PATH', os.defpath)})
 
-  def make(self, name: str) -> str:
-    """Makes a directory of this name within; returns its path."""
-    path = os.path.join(self._path, name)
-    os.mkdir(path)
-    return path
+  def make(self) -> str:
+    """Makes a directory within; returns its path."""
+    return tempfile.mkdtemp(dir=self._path)
 
   def close(self) -> None:
     """Removes the directory; may be called twice."""

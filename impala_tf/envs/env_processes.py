@@ -26,6 +26,7 @@ import numpy as np
 import tree
 
 from impala_tf import config as config_lib
+from impala_tf.envs import copies
 from impala_tf.envs import environment as environment_lib
 from impala_tf.runtime import bound_to_parent
 from impala_tf.runtime import child
@@ -114,6 +115,7 @@ class Workers:
     self.level_index = np.zeros(num_envs, np.int32)
     self.timeout_secs = timeout_secs
     self._levels = list(levels or [probe.level] * num_envs)
+    self._numbers = copies.numbers()
     probe.close()
     # `RawArray`s of zeros, which a process can be given as it starts.
     memory = tree.map_structure(
@@ -259,7 +261,7 @@ class Workers:
 
   def _at_work(self, w: int) -> str:
     i = self._shared.at_work[w]
-    return f'environment {i} ({self._levels[i]})'
+    return f'environment {self._numbers[i]} ({self._levels[i]})'
 
   def _how_it_ended(self, w: int) -> str:
     self._processes[w].join(_CLOSE_SECS)

@@ -11,18 +11,23 @@ from dm_env import specs
 import numpy as np
 
 from impala_tf import config as config_lib
+from impala_tf.envs import copies
 from impala_tf.envs import word_ids
 from impala_tf.runs import metrics
+
+# Parts of `BatchedEnvironment.interface`.
+CONVERSIONS = ('actions', 'observations')
 
 
 class ActionError(config_lib.UserError):
   """An action that the environment does not have."""
 
 
-class SimulatorError(RuntimeError):
+class SimulatorError(Exception):
   """A simulator's failure: one line with level, copy, place and cause.
 
-  It is no `UserError`, since a restarted actor may go on.
+  It is no `UserError`, since a restarted actor may go on. It is no RuntimeError
+  because contextlib takes one for the StopIteration that caused it.
   """
 
 
@@ -100,11 +105,11 @@ class BatchedEnvironment(abc.ABC):
 
   The interface is that of dm_env with a leading [E]. Seeds are 0 or more.
 
-  An environment resets itself: within the step that terminates its episode, and
-  one step later after a time limit, whose last observation is a separate row.
-  The table in `types.py` says what step type and discount mean together. A
-  row's reward and discount belong to the action before it, its observation to
-  the action after it; an action at a LAST row is not played.
+  An environment resets itself within the step that terminates its episode, and
+  one step after a time limit, whose last observation is a separate row.
+  `types.py` has the table of step types and discounts. A row's reward and
+  discount belong to the action before it, its observation to the action after
+  it; an action at a LAST row is not played.
 
   The arrays of a `dm_env.TimeStep` belong to the environment and **may be
   overwritten by the next call** of `reset` or `step`: copy what must last.
@@ -124,8 +129,8 @@ class BatchedEnvironment(abc.ABC):
     instruction, features, action_mask, episode_metrics: each of
       `side_channels`, overwritten like the observations.
     action_box: bounds of continuous actions; None for discrete ones.
-    remarks: what a user should know before the level is learned, in a line
-      each.
+    remarks: sentences that a user should read before the level is learned,
+      without its name.
     episode_metric_names: names of M numbers that the level reports of episodes.
     reward_scale: factor of the rewards that agents get; `step` returns rewards
       without it.
@@ -163,12 +168,20 @@ class BatchedEnvironment(abc.ABC):
     self._action_spec = action_spec
     self._is_discrete = np.issubdtype(action_spec.dtype, np.integer)
     self.action_box: Any = None
+    self._interface: Dict[str, Any] = {}
     if self._is_discrete:
       self._num_choices = num_choices(action_spec).astype(np.uint32)
     else:
-      self.action_box = ActionBox(action_spec.minimum, action_spec.maximum)
+      self._scale_actions(action_spec.minimum, action_spec.maximum)
     self.remarks: List[str] = []
     self._observation_spec = observation_spec
+    self._numbers = copies.numbers()
+
+  def name_of(self, i: int) -> str:
+    """Names environment i by its number in the run, for messages."""
+    # The only one of a batch needs no number; its process may be named by it.
+    return (f'environment {self._numbers[i]}' if self.num_envs > 1
+            else 'the environment')
 
   def action_spec(self) -> specs.BoundedArray:
     """Returns one environment's spec, made by `discrete` or its siblings."""
@@ -193,13 +206,20 @@ class BatchedEnvironment(abc.ABC):
   def interface(self) -> Dict[str, Any]:
     """Describes what a policy converts outside of training, as data.
 
-    It has the bounds of actions that are scaled; subclasses add to it.
+    It has bounds of 'actions' that are scaled, and the space of 'observations'
+    that are converted; neither if other levels of the run have another.
     """
-    box = self.action_box
-    if box is None or not box.scaled:
-      return {}
-    return {'actions': [box.low.tolist(), box.high.tolist(),
-                        str(box.low.dtype)]}
+    return self._interface
+
+  def keep_common_interface(self, other: 'BatchedEnvironment') -> None:
+    """Leaves out of `interface` whatever another level has not alike."""
+    self._interface = {name: value for name, value in self._interface.items()
+                       if other.interface().get(name) == value}
+
+  def _scale_actions(self, low: np.ndarray, high: np.ndarray) -> None:
+    """Has actions from -1 to 1 scaled to the simulator's bounds, [D] each."""
+    self.action_box = ActionBox(low, high)
+    self._interface['actions'] = [low.tolist(), high.tolist(), str(low.dtype)]
 
   @property
   def num_instructions_cut(self) -> int:
@@ -227,8 +247,8 @@ class BatchedEnvironment(abc.ABC):
                    truncated: Any = False) -> dm_env.TimeStep:
     """Makes the rows of a step: FIRST, LAST or MID.
 
-    `begins` and `truncated`, bool [E], are True where a row begins an episode,
-    and where a time limit ends one there.
+    Bool [E] mark the rows: `begins` those that begin an episode, `truncated`
+    those that a time limit ends.
     """
     # FIRST is 0, MID is 1 and LAST is 2.
     return dm_env.TimeStep(
@@ -279,10 +299,15 @@ class BatchedEnvironment(abc.ABC):
       actions = self.action_box.fit(actions)
     return self._step(actions)
 
-  def take_simulators_units(self) -> None:
-    """Has `step` take continuous actions as `policy.act` returns them."""
-    if self.action_box is not None:
+  def take_simulators_units(
+      self, names: Sequence[str] = CONVERSIONS) -> None:
+    """Leaves to policies what they convert, by its names in `interface`.
+
+    Then `step` takes continuous actions in the simulator's unit.
+    """
+    if self.action_box is not None and 'actions' in names:
       self.action_box = dataclasses.replace(self.action_box, scaled=False)
+      self._interface.pop('actions', None)
 
   def _are_valid(self, actions: np.ndarray) -> bool:
     if not self._is_discrete:
@@ -295,14 +320,15 @@ class BatchedEnvironment(abc.ABC):
   def _complaint(self, actions: np.ndarray) -> str:
     if not self._is_discrete:
       wrong = np.flatnonzero(~np.isfinite(actions).all(axis=1))
-      return (f'{self.level}: the action of environment {wrong[0]} is not '
+      return (f'{self.level}: the action of {self.name_of(wrong[0])} is not '
               'finite, as of a network that has diverged; lower '
               'OptimizerConfig.learning_rate')
     maximum = self._action_spec.maximum
     is_wrong = (actions < 0) | (actions > maximum)
     wrong = np.flatnonzero(is_wrong.reshape([self.num_envs, -1]).any(axis=1))
-    return (f'{self.level}: action {actions[wrong[0]]} of environment '
-            f'{wrong[0]} is out of range; it must be within 0 to {maximum}')
+    return (f'{self.level}: action {actions[wrong[0]]} of '
+            f'{self.name_of(wrong[0])} is out of range; it must be within 0 to '
+            f'{maximum}')
 
   @abc.abstractmethod
   def _step(self, actions: np.ndarray) -> dm_env.TimeStep:

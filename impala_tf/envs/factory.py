@@ -1,6 +1,5 @@
 """The table of all domains, and environments made from names of levels."""
 
-import dataclasses
 import difflib
 import re
 import sys
@@ -186,12 +185,11 @@ def make_environment(level: str, num_envs: int, seed: int,
   _check_options(level, config)
   env = known_domain(level).make(
       level.partition('/')[2], num_envs, seed, config, training)
-  if env.action_box is not None:
-    env.action_box = dataclasses.replace(
-        env.action_box, scaled=config.environment.converted)
-    if not env.action_box.is_bounded.all():
-      env.remarks.append(
-          f'{level}: some of its actions are unbounded on a side, so these are '
-          'taken as they are, about -1 to 1 at first; a wrapper can scale them')
+  if not config.environment.converted:
+    env.take_simulators_units()
+  if env.action_box is not None and not env.action_box.is_bounded.all():
+    env.remarks.append(
+        'some actions are unbounded on a side, so these are taken as they are, '
+        'about -1 to 1 at first; a wrapper can scale them')
   env.reward_scale = config.environment.reward_scale
   return env

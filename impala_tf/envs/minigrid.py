@@ -72,7 +72,7 @@ class MinigridEnvironment(gym.GymEnvironment):
   def _observe(self, i: int, observation: Any, info: Mapping[str, Any],
                is_last: bool = False) -> np.ndarray:
     if self.instruction_length:
-      self._instruct(i, self._envs[i].unwrapped.mission)
+      self._instruct(i, self._simulators[i].unwrapped.mission)
     return super()._observe(i, observation, info, is_last)
 
 

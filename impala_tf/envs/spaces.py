@@ -122,7 +122,22 @@ class Converter:
     else:
       self.observation_spec = specs.Array((size,), np.float32, 'observation')
     if 0 in self.observation_spec.shape:  # TensorFlow would crash.
-      raise SpaceError(f'{_kind(space)} with nothing in it')
+      raise SpaceError(f'observations of {_kind(space)} with nothing in it')
+    # Sentences for users.
+    self.remarks = [
+        f'observations {list(image.space.shape)}{_place(image.path)} are taken '
+        f'for pictures of {image.space.shape[0]} channels, which come first'
+        for image in self._images if image.is_first]
+
+  def leave_scale(self) -> None:
+    """Leaves a picture in its unit if its shape does not show that it is.
+
+    A policy cannot see whether that was multiplied already.
+    """
+    self._images = [
+        image._replace(factor=None)
+        if image.path == () and image.space.shape == image.spec.shape else image
+        for image in self._images]
 
   def __call__(self, observation: Any) -> Observed:
     """Converts one observation; raises SpaceError if the space has none such.
@@ -248,7 +263,8 @@ def _parts(space: Any, path: tuple[Any, ...] = ()) -> Iterator[_Part]:
       yield from _parts(space.spaces[key], (*path, key))
   else:
     raise SpaceError(
-        f'{kind}{_place(path)}, which has no fixed size as a vector; only '
+        f'observations of {kind}{_place(path)}, which has no fixed size as a '
+        'vector; only '
         f'{", ".join(_FLAT)}, and Dict and Tuple of them, do')
 
 
@@ -289,7 +305,7 @@ def _image(path: tuple[Any, ...], space: Any, pictures: bool,
   is_byte = space.dtype == np.uint8
   is_first = False
   if pictures and len(shape) == 3:
-    is_first = shape[0] < MIN_IMAGE_SIZE <= min(shape[1:])
+    is_first = _has_channels_first(shape)
     shape = (*shape[1:], shape[0]) if is_first else shape
   elif pictures and len(shape) == 2 and min(shape) >= MIN_IMAGE_SIZE:
     shape = (*shape, 1)
@@ -306,12 +322,24 @@ def _image(path: tuple[Any, ...], space: Any, pictures: bool,
                 is_first, factor)
 
 
+def _has_channels_first(shape: Sequence[int]) -> bool:
+  """Decides which dimension of a picture has its channels: first or last.
+
+  The sides of most pictures are equal. Of others the channels are far fewer.
+  """
+  first, middle, last = shape
+  if first == middle or middle == last:
+    return first != middle
+  return 2 * first <= min(middle, last)
+
+
 def _joined_spec(images: Sequence[specs.Array]) -> specs.Array:
   """Makes the spec of images that are joined over their channels."""
   sizes = {image.shape[:2] for image in images}
   if len(sizes) > 1:
     raise SpaceError(
-        f'images of the sizes {" and ".join(map(str, sorted(sizes)))}, which '
+        'observations of images of the sizes '
+        f'{" and ".join(map(str, sorted(sizes)))}, which '
         'cannot be joined over their channels; a wrapper can make them equal')
   if len(images) == 1:
     return images[0]

@@ -259,8 +259,8 @@ def _played(tmp_path):
     kwargs = {'space': space, 'action_space': actions}
     env = gym.GymEnvironment('Room-v0', 1, seed=0, converted=converted,
                              pictures=True, kwargs=kwargs)
-    if env.action_box is not None:  # As the factory does.
-      env.action_box = dataclasses.replace(env.action_box, scaled=converted)
+    if not converted:  # As the factory does.
+      env.take_simulators_units()
     config = config_lib.AgentConfig(torso='auto', hidden_size=4)
     agent = experiment.make_agent(config_lib.Config(agent=config), env)
     saved.export_agent(saved.LoadedAgent(

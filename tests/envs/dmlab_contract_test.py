@@ -41,7 +41,7 @@ def _lab(request, monkeypatch, tmp_path):
     programs_path.mkdir()
     (programs_path / 'zip').touch(mode=0o755)
     monkeypatch.setenv('PATH', str(programs_path), prepend=os.pathsep)
-  yield dmlab._import('test')
+  yield dmlab.import_lab('test')
   fake_deepmind_lab.failures.clear()
 
 

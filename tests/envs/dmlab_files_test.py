@@ -139,7 +139,7 @@ from impala_tf.envs import dmlab_files
 from impala_tf.runtime import leftovers
 os.environ[leftovers.VARIABLE] = mark = leftovers.make_mark()
 scratch = dmlab_files.Scratch()
-folder = scratch.make('0')
+folder = scratch.make()
 open(os.path.join(folder, 'map.pk3'), 'w').close()
 print(folder, flush=True)
 if sys.argv[1] == 'exit':

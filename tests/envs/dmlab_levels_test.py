@@ -40,7 +40,7 @@ def _config(tmp_path):
 def _has_maps(name):
   """Tells whether the maps of a level are installed."""
   try:
-    dmlab_files.check_maps(name, dmlab._import(name).runfiles_path())
+    dmlab_files.check_maps(name, dmlab.import_lab(name).runfiles_path())
   except config.ConfigError:
     return False
   return True

@@ -25,8 +25,10 @@ class _Counter(gymnasium.Env):
   """An environment that counts actions and ends in a way for some of them."""
 
   metadata = {'render_modes': ['rgb_array'], 'render_fps': 30}
+  made = []  # All of a test.
 
   def __init__(self, render_mode=None, dtype=np.float64):
+    _Counter.made.append(self)
     self.render_mode = render_mode
     self.action_space = gymnasium.spaces.Discrete(5, start=-1)
     self.observation_space = gymnasium.spaces.Box(0, 200, (2,), dtype)
@@ -114,26 +116,26 @@ class _Reporting(_Counter):
 
 
 class _NoReset(_Counter):
-  """An environment without a speed that cannot be reset."""
+  """An environment without a speed, the second of which cannot be reset."""
 
   metadata = {'render_modes': ['rgb_array'], 'render_fps': None}
-  num_closed = 0
-
-  def __init__(self, render_mode=None, can_reset=False):
-    super().__init__(render_mode)
-    self._can_reset = can_reset
+  is_open = True
 
   def reset(self, **kwargs):
-    if not self._can_reset:
+    if len(self.made) == 2:
       raise KeyError('no\nmap')
     return super().reset(**kwargs)
 
   def close(self):
-    _NoReset.num_closed += 1
+    self.is_open = False
 
 
 @pytest.fixture(autouse=True)
-def _registered():
+def _registered(monkeypatch):
+  monkeypatch.setattr(gymnasium, 'registry', dict(gymnasium.registry))
+  monkeypatch.setattr(
+      gymnasium.envs.registration, 'registry', gymnasium.registry)
+  monkeypatch.setattr(_Counter, 'made', [])
   for kind in _MOVES:
     gymnasium.register(f'Moves-{kind}-v0', _Moves, kwargs={'kind': kind})
   gymnasium.register('Counter-v0', _Counter)
@@ -144,12 +146,6 @@ def _registered():
                      kwargs={'action_space': _MOVES['Unbounded']})
   gymnasium.register('Reporting-v0', _Reporting)
   gymnasium.register('Bytes-v0', _Counter, kwargs={'dtype': np.uint8})
-  yield
-  for name in ('Counter', 'Bytes', 'Counter-Words', 'Masked', 'Moves-Masked',
-               'No-Reset', 'Reporting'):
-    del gymnasium.registry[f'{name}-v0']
-  for kind in _MOVES:
-    del gymnasium.registry[f'Moves-{kind}-v0']
 
 
 def _rows(env, *actions):
@@ -243,21 +239,18 @@ def test_arguments_that_the_constructor_has_not_are_refused(kwargs, words):
   assert 'was raised' not in str(error.value)
 
 
-def test_reset_that_fails_is_told_in_one_line_and_leaves_nothing_open():
-  before = _NoReset.num_closed
+def test_reset_that_fails_is_one_line_and_leaves_nothing_open():
   with pytest.raises(config.ConfigError, match=(
       r'^gym/No-Reset-v0 cannot be reset: .*gym_test.py, line [0-9]+: '
       'KeyError: ')) as error:
     gym.GymEnvironment('No-Reset-v0', 2, seed=0)
   assert '\n' not in str(error.value)
-  assert _NoReset.num_closed - before == 2
+  assert [env.is_open for env in _Counter.made] == [False, False]
 
 
 def test_environment_that_names_no_speed_has_one():
-  speed = gym.GymEnvironment(
-      'No-Reset-v0', 1, seed=0, kwargs={'can_reset': True}).frames_per_sec
-  assert speed == environment.BatchedEnvironment.frames_per_sec
-  assert gym.GymEnvironment('Counter-v0', 1, seed=0).frames_per_sec == 30
+  for env_id, speed in ('No-Reset-v0', 60), ('Counter-v0', 30):
+    assert gym.GymEnvironment(env_id, 1, seed=0).frames_per_sec == speed
 
 
 def test_picture_is_of_environment_0():
@@ -338,7 +331,7 @@ def test_mask_of_an_end_is_that_of_the_next_episode():
 def test_mask_that_says_nothing_names_its_environment(after, words):
   env = gym.GymEnvironment('Masked-v0', 2, seed=0)
   env.reset()
-  env._envs[1].unwrapped.after = after
+  _Counter.made[1].after = after
   with pytest.raises(config.UserError, match=words) as error:
     env.step(np.array([1, 1], np.int32))
   assert str(error.value).startswith(
@@ -348,14 +341,14 @@ def test_mask_that_says_nothing_names_its_environment(after, words):
 def test_mask_that_allows_nothing_is_told_once_and_then_all_is_allowed(caplog):
   env = gym.GymEnvironment('Masked-v0', 2, seed=0)
   env.reset()
-  env._envs[1].unwrapped.after = [0, 0, 0]
+  _Counter.made[1].after = [0, 0, 0]
   for _ in range(2):
     env.step(np.array([1, 1], np.int32))
     assert env.action_mask.tolist() == [[1, 1, 1], [1, 1, 1]]
   (record,) = caplog.records
   assert record.message.startswith(
       'gym/Masked-v0: the action_mask of environment 1 allows no action')
-  env._envs[1].unwrapped.after = [0, 0, 1]
+  _Counter.made[1].after = [0, 0, 1]
   env.step(np.array([1, 1], np.int32))
   assert env.action_mask[1].tolist() == [0, 0, 1]
 
@@ -389,21 +382,18 @@ class _Elsewhere(_Counter):
 def test_masks_are_found_where_other_libraries_have_them(where):
   kwargs = {'where': where}
   gymnasium.register('Elsewhere-v0', _Elsewhere)
-  try:
-    env = gym.GymEnvironment('Elsewhere-v0', 2, seed=0, kwargs=kwargs)
-    assert env.observation_spec().shape == (2,)
-    env.reset()
-    assert env.action_mask.tolist() == [[1, 0, 1, 0, 0]] * 2
-    env.step(np.zeros([2, 2], np.int32))
-    assert env.action_mask.tolist() == [[0, 1, 0, 1, 0]] * 2
-    # Neither in runs from before, nor where actions are continuous.
-    for options in ({'converted': False, 'kwargs': kwargs},
-                    {'kwargs': {**kwargs, 'moves': True}}):
-      env = gym.GymEnvironment('Elsewhere-v0', 2, seed=0, **options)
-      assert env.action_mask == ()
-      assert env.observation_spec().shape == ((7,) if where == 'dict' else (2,))
-  finally:
-    del gymnasium.registry['Elsewhere-v0']
+  env = gym.GymEnvironment('Elsewhere-v0', 2, seed=0, kwargs=kwargs)
+  assert env.observation_spec().shape == (2,)
+  env.reset()
+  assert env.action_mask.tolist() == [[1, 0, 1, 0, 0]] * 2
+  env.step(np.zeros([2, 2], np.int32))
+  assert env.action_mask.tolist() == [[0, 1, 0, 1, 0]] * 2
+  # Neither in runs from before, nor if actions are continuous.
+  for options in ({'converted': False, 'kwargs': kwargs},
+                  {'kwargs': {**kwargs, 'moves': True}}):
+    env = gym.GymEnvironment('Elsewhere-v0', 2, seed=0, **options)
+    assert env.action_mask == ()
+    assert env.observation_spec().shape == ((7,) if where == 'dict' else (2,))
 
 
 # What simulators return.
@@ -411,12 +401,12 @@ def test_masks_are_found_where_other_libraries_have_them(where):
 
 def _returning(**returned):
   """Makes two Counters of which the second returns something else."""
-  env = gym.GymEnvironment('Counter-v0', 2, seed=0)
+  env = gym.GymEnvironment(
+      'Counter-v0', 2, seed=0, make=lambda seed: _Counter())
   env.reset()
   names = 'observation', 'reward', 'terminated', 'truncated', 'info'
-  counter = env._envs[1].unwrapped
+  counter = _Counter.made[1]
   row = dict(zip(names, counter.step(0)))
-  env._envs[1] = counter
   counter.step = lambda action: tuple({**row, **returned}.values())
   return env
 
@@ -443,7 +433,7 @@ def test_what_is_no_row_is_refused_as_it_comes(returned, words):
 def test_old_row_of_four_is_refused_within_wrappers_too():
   env = gym.GymEnvironment('Counter-v0', 1, seed=0)
   env.reset()
-  env._envs[0].unwrapped.step = lambda action: (np.zeros(2), 0., False, {})
+  _Counter.made[0].step = lambda action: (np.zeros(2), 0., False, {})
   with pytest.raises(config.UserError, match='5 values .*expected 5, got 4'):
     env.step(np.array([1], np.int32))
 
@@ -470,9 +460,9 @@ def test_number_that_is_not_finite_is_told_once_with_its_environment(
 
 def test_picture_of_floats_is_as_bright_as_one_of_bytes():
   env = gym.GymEnvironment('Counter-v0', 1, seed=0)
-  env._envs[0].unwrapped.render = lambda: np.full((4, 6, 3), 1., np.float32)
+  _Counter.made[0].render = lambda: np.full((4, 6, 3), 1., np.float32)
   np.testing.assert_array_equal(env.render(), 255)
-  env._envs[0].unwrapped.render = lambda: np.full((4, 6, 3), 9., np.float64)
+  _Counter.made[0].render = lambda: np.full((4, 6, 3), 9., np.float64)
   np.testing.assert_array_equal(env.render(), 9)
 
 
@@ -484,7 +474,6 @@ def test_remarks_name_wrappers_with_statistics_and_unbounded_actions():
               gymnasium.make('Counter-v0'))), lambda r: r))
   reward, observation = env.remarks
   assert 'NormalizeReward' in reward and 'NormalizeObservation' in observation
-  assert 'AgentConfig.normalise_observations' in observation
   assert not gym.GymEnvironment('Counter-v0', 2, seed=0).remarks
   for kind, number in ('Unbounded', 1), ('Bounded', 0):
     env = factory.make_environment(
@@ -492,11 +481,12 @@ def test_remarks_name_wrappers_with_statistics_and_unbounded_actions():
     assert len(env.remarks) == number
 
 
-@pytest.mark.parametrize('values', [
-    [None, 3], [3, None], [np.zeros(2), np.zeros(7)], [[], [1, 2]],
-    [3, 'three'], [{'x': 1}, None], [{}, {'x': {'y': object()}}],
-    [np.float64(1), np.ones(1)], [True, np.nan], [10**400, -1]])
-def test_info_may_change_its_values_and_only_numbers_are_kept(values):
+@pytest.mark.parametrize('values, numbers', [
+    ([None, 3], [None, 3]), ([np.zeros(2), np.zeros(7)], [None, None]),
+    ([3, 'three'], [3, None]), ([{'x': 1}, [[]]], [None, None]),
+    ([np.float64(1), np.ones(1)], [1, 1]), ([True, np.nan], [1, None]),
+    ([10**400, -1], [None, -1])])
+def test_info_may_change_its_values_and_only_numbers_are_kept(values, numbers):
   infos = [{'x': value, str(i): value} for i, value in enumerate(values)]
   env = gym.GymEnvironment('Reporting-v0', 1, 0, kwargs={'infos': infos},
                            episode_metric_names=['x', '1'])
@@ -505,31 +495,23 @@ def test_info_may_change_its_values_and_only_numbers_are_kept(values):
   for _ in values:
     assert env.step(np.array([2], np.int32)).step_type == FIRST
     kept.append(env.episode_metrics[0].copy())
-  numbers = [metrics.MISSING, metrics.MISSING]
-  for i, value in enumerate(values):
-    if (isinstance(value, (int, np.float64)) and abs(value) < 10
-        or np.shape(value) == (1,)):
-      numbers[i] = float(np.ravel(value)[0])
+  first, second = (
+      metrics.MISSING if number is None else number for number in numbers)
   np.testing.assert_array_equal(
-      kept, [[numbers[0], metrics.MISSING], [numbers[1], numbers[1]]])
-
-
-def _report_rows(env, num_steps):
-  """Lists (type, score) of steps of the first of some environments."""
-  env.reset()
-  rows = []
-  for _ in range(num_steps):
-    step = env.step(np.zeros(env.num_envs, np.int32))
-    rows.append((step.step_type[0], env.side_channels.episode_metrics[0, 0]))
-  return rows
+      kept, [[first, metrics.MISSING], [second, second]])
 
 
 def test_numbers_of_an_episode_are_there_where_the_next_begins():
   env = gym.GymEnvironment(
       f'{reports.MODULE}:Reports-v0', 2, 0, episode_metric_names=['score'])
+  env.reset()
+  rows = []
+  for _ in range(6):
+    step = env.step(np.zeros(2, np.int32))
+    rows.append((step.step_type[0], env.side_channels.episode_metrics[0, 0]))
   none = metrics.MISSING
   # Of a time limit they are there one row before.
-  assert _report_rows(env, 6) == [
+  assert rows == [
       (MID, none), (FIRST, 0), (MID, 0), (LAST, 1), (FIRST, 1), (MID, 1)]
 
 
@@ -539,6 +521,8 @@ def test_batch_of_gymnasium_s_own_cart_poles_has_no_info():
           config.EnvironmentConfig(level='gym/CartPole-v1',
                                    episode_metrics='score'))), True)
   assert isinstance(made, gym.GymEnvironment)
+
+
 # Constructors and failures of a user's own environments.
 
 
@@ -594,22 +578,11 @@ class _Taking(_Own):
 @pytest.fixture(name='make')
 def _make():
   """Returns a function that makes a batch of a class or function."""
-  envs = []
-
   def make(creator, num_envs=2, seed=0, **kwargs):
     gymnasium.register('Own-v0', creator)
-    envs.append(gym.GymEnvironment('Own-v0', num_envs, seed, **kwargs))
-    return envs[-1]
+    return gym.GymEnvironment('Own-v0', num_envs, seed, **kwargs)
 
-  yield make
-  for env in envs:
-    env.close()
-  del gymnasium.registry['Own-v0']
-
-
-def _stepped(env, num_steps=1):
-  for _ in range(num_steps):
-    env.step(np.zeros(env.num_envs, np.int32))
+  return make
 
 
 @pytest.mark.parametrize('creator, is_drawn', [
@@ -620,7 +593,7 @@ def test_constructors_get_a_render_mode_if_they_take_and_list_it(
     make, creator, is_drawn, tmp_path):
   env = make(creator)
   env.reset()
-  _stepped(env)
+  env.step(np.zeros(2, np.int32))
   film = video.Video(str(tmp_path / 'film.gif'), env)
   if is_drawn:
     film.on_step(0)
@@ -631,15 +604,14 @@ def test_constructors_get_a_render_mode_if_they_take_and_list_it(
 
 def test_nested_arguments_are_each_copys_own(make):
   kwargs = {'cfg': {'map': {'size': 5}, 'found': []}}
-  make(_Taking, num_envs=3, kwargs=kwargs).close()
-  make(_Taking, num_envs=3, kwargs=kwargs)
+  for _ in range(2):
+    make(_Taking, num_envs=3, kwargs=kwargs)
   assert kwargs == {'cfg': {'map': {'size': 5}, 'found': []}}
 
 
 def test_constructor_is_called_once_a_copy(make):
   before = _Own.made
-  env = make(_Own, num_envs=3)
-  env.reset()
+  make(_Own, num_envs=3).reset()
   assert _Own.made - before == 3
 
 
@@ -695,13 +667,12 @@ def test_spaces_without_numbers_are_refused(make, space, is_observed):
 
 
 class _Fragile(_Own):
-  """An environment of which one copy breaks at step 600."""
-  closed = []
+  """An environment of which copy 1 breaks at step 600."""
   seeds = []
 
   def reset(self, *, seed=None, options=None):
     self.steps = 0
-    self.seeds.append(seed)
+    self.seeds.append((self.index, seed))
     return super().reset(seed=seed)
 
   def step(self, action):
@@ -710,20 +681,32 @@ class _Fragile(_Own):
       raise BrokenPipeError('the simulator is gone')
     return super().step(action)
 
-  def close(self):
-    self.closed.append(self.index)
-    raise RuntimeError('it is gone')
 
-
-def test_broken_simulator_is_closed_and_made_anew_in_its_place(make):
-  _Fragile.closed, _Fragile.seeds = [], []
+def test_broken_environment_is_made_anew_in_its_place_with_a_seed(
+    make, monkeypatch):
+  monkeypatch.setattr(_Fragile, 'seeds', [])
   env = make(_Fragile, seed=7)
   env.reset()
-  _stepped(env, 599)
-  row = env.step(np.zeros(2, np.int32))
+  for _ in range(600):
+    row = env.step(np.zeros(2, np.int32))
   assert row.step_type.tolist() == [MID, FIRST] and row.discount[1] == 1
-  assert _Fragile.closed == ['1'] and env._envs[1].unwrapped.index == '1'
-  assert _Fragile.seeds[:2] == [7, 8]
-  assert len(set(_Fragile.seeds)) == 3 and None not in _Fragile.seeds
-  env.close()  # All of them, though each close() fails.
-  assert _Fragile.closed == ['1', '0', '1']
+  *first, (index, seed) = _Fragile.seeds
+  assert first == [('0', 7), ('1', 8)]
+  assert index == '1' and seed not in (None, 7, 8)
+
+
+def test_channels_that_are_moved_and_pictures_that_policies_scale(make):
+  for shape, number in ((4, 10, 10), 1), ((10, 10, 4), 0):
+    space = gymnasium.spaces.Box(0, 1, shape, np.float32)
+    env = make(type('', (_Own,), {
+        'observation_space': space,
+        'reset': lambda self, seed, options=None, space=space: (
+            np.ones(space.shape, np.float32), {})}), pictures=True)
+    assert env.observation_spec().shape == (10, 10, 4)
+    assert len(env.remarks) == number
+    np.testing.assert_array_equal(env.reset().observation, 255)
+    env.take_simulators_units()
+    # A policy scales what has the shape of the space.
+    np.testing.assert_array_equal(
+        env.reset().observation, 255 if number else 1)
+    del gymnasium.registry['Own-v0']

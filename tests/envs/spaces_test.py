@@ -92,16 +92,16 @@ def test_damaged_description_is_a_value_error(data):
 
 
 @pytest.mark.parametrize('space, words', [
-    (gym_spaces.Sequence(gym_spaces.Discrete(2)), '^Sequence, which has no'),
+    (gym_spaces.Sequence(gym_spaces.Discrete(2)), 'Sequence, which has no'),
     (gym_spaces.Dict(a=gym_spaces.Tuple([gym_spaces.Text(3)])),
-     r"^Text at \['a'\]\[0\], which has no fixed size"),
-    (gym_spaces.Graph(_GREY, None), '^Graph, .* only Box, Discrete, '),
-    (gym_spaces.Dict(), '^Dict with nothing in it$'),
-    (gym_spaces.Tuple([gym_spaces.Dict()]), '^Tuple with nothing in it$'),
+     r"Text at \['a'\]\[0\], which has no fixed size"),
+    (gym_spaces.Dict(), 'Dict with nothing in it$'),
+    (gym_spaces.Tuple([gym_spaces.Dict()]), 'Tuple with nothing in it$'),
     (gym_spaces.Tuple([_IMAGE, gym_spaces.Box(0, 255, (24, 24, 1), np.uint8)]),
      r'images of the sizes \(20, 24\) and \(24, 24\), which cannot be joined')])
 def test_what_has_no_fixed_size_is_refused_in_one_line(space, words):
-  with pytest.raises(spaces.SpaceError, match=words) as error:
+  with pytest.raises(
+      spaces.SpaceError, match=f'^observations of {words}') as error:
     spaces.Converter(space)
   assert '\n' not in str(error.value)
 
@@ -147,14 +147,24 @@ def test_white_is_255_whatever_it_was(space, white):
   assert (seen.dtype == np.uint8) == (space.dtype == np.uint8 and white == 255)
 
 
-def test_channels_that_come_first_are_moved_and_those_that_do_not_stay():
+def test_channels_that_come_first_are_moved():
   picture = _FIRST.sample()
   seen = spaces.Converter(_FIRST, pictures=True)(picture).observation
   np.testing.assert_array_equal(seen[..., 2], picture[2])
-  for shape in (84, 84, 4), (10, 10, 4), (4, 4, 30), (7, 7, 20):
-    space = gym_spaces.Box(0, 255, shape, np.uint8)
-    converter = spaces.Converter(space, pictures=True)
-    assert converter.observation_spec.shape == shape
+
+
+@pytest.mark.parametrize('shape, seen', [
+    ((84, 84, 4), (84, 84, 4)), ((10, 10, 4), (10, 10, 4)),
+    ((4, 4, 30), (4, 4, 30)), ((7, 7, 20), (7, 7, 20)),
+    ((6, 7, 2), (6, 7, 2)), ((7, 5, 9), (7, 5, 9)), ((5, 5, 5), (5, 5, 5)),
+    ((4, 10, 10), (10, 10, 4)), ((20, 7, 7), (7, 7, 20)),
+    ((2, 6, 7), (6, 7, 2)), ((3, 210, 160), (210, 160, 3)),
+    ((1, 9, 9), (9, 9, 1))])
+def test_channels_are_found_by_the_shape(shape, seen):
+  space = gym_spaces.Box(0, 1, shape, np.uint8)
+  converter = spaces.Converter(space, pictures=True)
+  assert converter.observation_spec.shape == seen
+  assert bool(converter.remarks) == (shape != seen)
 
 
 def test_pictures_of_all_conventions_are_joined_in_a_nest():

@@ -185,6 +185,21 @@ def test_dead_game_is_one_line_with_its_level(victim):
   env.close()
 
 
+def test_game_that_dies_seldom_is_started_anew():
+  before = _doom_pids()
+  env = _make(num_envs=2)
+  env.reset()
+  for _ in range(60):
+    _act(env, NOTHING)
+  programs.kill([p for p in _doom_pids() if p not in before][1])
+  row = _act(env, NOTHING)
+  while row.step_type[1] != FIRST or row.discount[1] == 0:
+    row = _act(env, NOTHING)
+  assert row.observation[1].any() and row.reward[1] == 0
+  assert len({*_doom_pids()}.difference(before)) == 2
+  env.close()
+
+
 def test_close_ends_the_games():
   before = _doom_pids()
   env = _make(num_envs=2)
