@@ -4,11 +4,8 @@ The suite is that of Tassa et al. 2018 ("DeepMind Control Suite",
 arXiv:1801.00690), simulated by MuJoCo.
 """
 
-import difflib
-
 import numpy as np
 
-from impala_tf import config as config_lib
 from impala_tf.envs import display
 from impala_tf.envs import dm_environment
 from impala_tf.envs import domain
@@ -43,13 +40,9 @@ class ControlEnvironment(gym.GymEnvironment):
     display.draw_without_display()
     from dm_control import suite  # Lazily: it is a simulator.
     tasks = ['/'.join(pair) for pair in suite.ALL_TASKS if pair[0] != 'lqr']
-    if name not in tasks:
-      near = difflib.get_close_matches(name, tasks, n=1)
-      hint = f'did you mean control/{near[0]}?' if near else (
-          'choose from ' + ', '.join(tasks))
-      raise config_lib.ConfigError(
-          f'EnvironmentConfig.level: {name!r} is no task of dm_control with a '
-          f'limit of time; {hint}')
+    domain.check_known(
+        name, 'control/{}', tasks,
+        f'tasks with a limit of time are {", ".join(tasks)}')
 
     def make(seed):
       return dm_environment.AsGymnasium(suite.load(

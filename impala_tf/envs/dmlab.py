@@ -3,7 +3,6 @@
 The package `deepmind_lab`, which no package index has, is imported lazily.
 """
 
-import difflib
 import functools
 import importlib
 import importlib.util
@@ -68,7 +67,7 @@ _EVALUATION_MIXER_SEED = 0x600D5EED
 _NUM_SEEDS = 2**31 - 1  # As in the published code; Lab takes a C int.
 
 _NAMES = {'dmlab30': NAMES, 'dmlab': OTHER_NAMES}
-# Where Lab has them.
+# The directories in which Lab has them.
 _DIRECTORIES = {'dmlab30': 'contributed/dmlab30/', 'dmlab': ''}
 
 
@@ -78,12 +77,8 @@ def check_name(domain_name: str, name: str) -> None:
   `domain_name` is 'dmlab30', or 'dmlab' for Lab's own levels.
   """
   level, names = f'{domain_name}/{name}', _NAMES[domain_name]
-  if name not in names:
-    near = difflib.get_close_matches(name, names, n=3)
-    hint = f'did you mean {" or ".join(near)}?' if near else (
-        f'names are those of Lab, such as {names[-3]}')
-    raise config_lib.ConfigError(
-        f'EnvironmentConfig.level: there is no level {level}; {hint}')
+  domain.check_known(name, f'{domain_name}/{{}}', names,
+                     f'names are those of Lab, such as {names[-3]}')
   if importlib.util.find_spec('deepmind_lab') is None:
     raise config_lib.ConfigError(
         f'{level} needs the package deepmind_lab; docs/dmlab.md '
@@ -105,9 +100,8 @@ class DmlabEnvironment(serial.SerialEnvironment):
 
   Environment i draws its episodes' seeds from a generator seeded with `seed +
   i`. The same seeds in the same order show the same, except lasertag's
-  opponents, who differ after some steps even between fresh processes. A
-  simulator may show a repeated seed differently: language levels keep the walls
-  with which a layout first appeared.
+  opponents after some steps. A repeated seed may look different: language
+  levels keep the walls with which a layout first appeared.
 
   Evaluation generates other levels than training (`mixerSeed`), and plays the
   held-out '_test' instead of a level named '_train'.
@@ -116,13 +110,10 @@ class DmlabEnvironment(serial.SerialEnvironment):
   def __init__(self, name: str, num_envs: int, seed: int,
                config: config_lib.DmlabConfig, training: bool,
                instruction_length: int = 0, domain_name: str = 'dmlab30'):
-    """Starts the simulators of a level of `NAMES`, or of `OTHER_NAMES`.
+    """Starts the simulators of a level of `NAMES`, or of 'dmlab's.
 
-    `instruction_length` 0 means no instructions. `domain_name` is 'dmlab' for
-    `OTHER_NAMES`.
-
-    Raises ConfigError if the level is unknown or held out from training, its
-    data set or maps are missing, or Lab is not installed or does not start.
+    `instruction_length` 0 means no instructions. Raises ConfigError if the
+    level is unknown or held out, lacks its data set or maps, or does not start.
     """
     check_name(domain_name, name)
     if training and name.endswith('_test'):

@@ -32,10 +32,8 @@ _NORMALISERS = ('NormalizeObservation', 'NormalizeReward')
 def check_module(level: str) -> None:
   """Raises ConfigError if Gymnasium would import an untrusted module.
 
-  Its ids may be 'module:Name-v0', and configs may come from strangers. So that
-  they cannot run code, the user imports such modules with --import.
-
-  `level` has its domain, such as 'gym/module:Name-v0'.
+  Configs may come from strangers, who must not run code by an id such as
+  'gym/module:Name-v0'. So the user imports such modules with --import.
   """
   module, colon, name = level.partition('/')[2].rpartition(':')
   if colon and not user_modules.is_loaded(module):
@@ -71,12 +69,11 @@ class GymEnvironment(serial.SerialEnvironment):
   `MultiDiscrete` [D], counted from 0 whatever their `start` is, or a `Box` [D]
   of floats, to whose bounds they are fitted.
 
-  Discrete actions are masked if the `info` of the first reset has an
-  'action_mask', if the observation is a Dict with one, or if there is a method
-  `action_masks`. Then each step needs one. It is nonzero for each action that
-  is legal next, [A], or for each value of each choice of `MultiDiscrete`, in
-  one array or a tuple. Of the last `info` of an episode the numbers under
-  `episode_metric_names` are read; nothing else is.
+  Discrete actions are masked if the first `info` or a Dict of observations has
+  an 'action_mask', or if there is a method `action_masks`. Then each step needs
+  a mask, nonzero for each action that is legal next. `MultiDiscrete` has one
+  array, or a tuple with one for each choice. Of the last `info` of an episode
+  the numbers under `episode_metric_names` are read; nothing else is.
 
   The environment's own time limit truncates. Termination wins if both fall on
   one step. Environment i is seeded with `seed + i`.
@@ -194,7 +191,7 @@ class GymEnvironment(serial.SerialEnvironment):
     return reward.item()
 
   def _warn_unless_finite(self, what: str, i: int, numbers: np.ndarray) -> None:
-    # Unrolls with such numbers are refused later, where nobody knows whose.
+    # Unrolls with such numbers are refused later, by those who do not know it.
     if not np.isfinite(numbers).all():
       self._warn_once(what, f'the {what} of {self.name_of(i)} is not finite; '
                       'it is not learned from')
@@ -318,7 +315,7 @@ def _import() -> Any:
 
 
 def _render_mode(gymnasium: Any, env_id: str) -> Mapping[str, str]:
-  """Returns the argument for pictures, where a constructor takes it."""
+  """Returns the argument for pictures, if a constructor takes it."""
   module, _, name = env_id.rpartition(':')
   if module:
     importlib.import_module(module)  # `check_module` has been passed.
@@ -413,7 +410,8 @@ def _make_level(env_id: str, num_envs: int, seed: int,
   _import()
   from impala_tf.envs import gym_cart_pole  # Lazily: it needs Gymnasium.
   names = config.environment.episode_metric_names
-  if gym_cart_pole.is_cart_pole(env_id) and not kwargs and not names:
+  if (training and gym_cart_pole.is_cart_pole(env_id)
+      and not kwargs and not names):
     return gym_cart_pole.CartPoleEnvironment(env_id, num_envs, seed)
   return GymEnvironment(
       env_id, num_envs, seed, kwargs=kwargs,

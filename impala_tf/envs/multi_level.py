@@ -1,8 +1,8 @@
 """Environments of the configured levels, of one or of several in a batch.
 
 Section 5.3 of Espeholt et al. 2018 allocates a fixed number of actors to each
-task. Here environments are allocated: number g of all environments of a run
-plays level g mod L, so that their numbers differ by one at most.
+task. Here environment g of a run plays level g mod L, so that levels'
+environments differ by one at most.
 """
 
 import functools
@@ -31,21 +31,15 @@ def make_environment(config: Union[config_lib.Config, str], num_envs: int = 1,
   """Makes a batch of environments of the configured levels.
 
   Args:
-    config: config of a run; or the name of a level, such as 'atari/pong', for
-      a config that has all other values by default.
+    config: config of a run, or a level's name, such as 'atari/pong'.
     num_envs: E.
     seed: 0 or more; that of environment i is `seed` + i.
     training: whether lost lives end discounted returns, and levels that have
       held-out variants play those for training.
-    first_slot: number of the first environment among all of a run, which its
-      constructor can read (`copies`), and which decides which of several levels
-      it plays; see `slots`.
+    first_slot: number of the first environment in the run, which its
+      constructor can read (`copies`), and which decides the level (`slots`).
 
-  Returns:
-    Environments that are stepped as one batch; see `envs.environment`.
-
-  Raises:
-    ConfigError: if there is no such level, or it is not installed.
+  Raises ConfigError if there is no such level, or it is not installed.
   """
   if isinstance(config, str):
     config = _config_of(config)
@@ -93,8 +87,8 @@ def slots(num_levels: int, first_slot: int, num_envs: int
           ) -> List[Tuple[int, slice]]:
   """Shares the E environments of a process out over the L levels.
 
-  `first_slot` is the number of the process's first environment among all of the
-  run. Returns the index and the rows of each level that the process plays.
+  `first_slot` is the number of the first in the run. Returns the index and the
+  rows of each level that the process plays.
   """
   # Neighbours play different levels. Since unrolls are sent in the order of
   # rows, each batch of the learner is then of many levels.
@@ -257,15 +251,13 @@ class MultiLevelEnvironment(environment.BatchedEnvironment):
     for array, value in zip(self.side_channels, group.side_channels):
       if isinstance(array, np.ndarray):
         array[rows] = value
+    self.num_instructions_cut = sum(
+        group.num_instructions_cut for group in self._groups)
 
   def take_simulators_units(
       self, names: Sequence[str] = environment.CONVERSIONS) -> None:
     for group in self._groups:
       group.take_simulators_units(names)
-
-  @property
-  def num_instructions_cut(self) -> int:
-    return sum(group.num_instructions_cut for group in self._groups)
 
   def render(self) -> np.ndarray:
     return self._groups[0].render()

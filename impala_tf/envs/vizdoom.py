@@ -5,7 +5,6 @@ Gymnasium a step takes three times as long. Statements about VizDoom here hold
 for vizdoom 1.3.2 and are tested.
 """
 
-import difflib
 import os
 import pathlib
 import shlex
@@ -56,12 +55,7 @@ _SHARED_MEMORY = pathlib.Path('/dev/shm')
 
 def check_name(name: str) -> None:
   """Raises ConfigError for an unknown scenario, or if vizdoom is missing."""
-  if name not in NAMES:
-    near = difflib.get_close_matches(name, NAMES, n=3)
-    hint = f'did you mean {" or ".join(near)}?' if near else (
-        f'there are {", ".join(NAMES)}')
-    raise config_lib.ConfigError(
-        f'EnvironmentConfig.level: there is no level vizdoom/{name}; {hint}')
+  domain.check_known(name, 'vizdoom/{}', NAMES, f'there are {", ".join(NAMES)}')
   domain.check_installed('vizdoom', 'VizDoom')
 
 

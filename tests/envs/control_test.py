@@ -19,9 +19,8 @@ def _actions(env, rng):
 
 @pytest.mark.parametrize('name, keys, num_actions', [
     ('cartpole/balance', ('position', 'velocity'), 1),
-    # 'height' and 'upright' of other tasks are plain numbers.
-    ('walker/walk', ('orientations', 'height', 'velocity'), 6),
-    ('reacher/easy', ('position', 'to_target', 'velocity'), 2)])
+    # 'height' is a plain number.
+    ('walker/walk', ('orientations', 'height', 'velocity'), 6)])
 @pytest.mark.slow
 def test_rows_are_those_of_the_suite(name, keys, num_actions):
   from dm_control import suite
@@ -130,10 +129,8 @@ def test_tasks_of_all_kinds_can_be_played_and_filmed(name):
 
 
 @pytest.mark.parametrize('name, message', [
-    ('cartpole/balanse', 'did you mean control/cartpole/balance[?]'),
-    ('cartpole', 'no task'), ('lqr/lqr_2_1', 'no task .* with a limit of time'),
-    ('cartpole/', 'did you mean control/cartpole'),
-    ('zzz/yyy', 'choose from acrobot/swingup, ')])
+    ('cartpole/balanse', 'did you mean control/cartpole/balance'),
+    ('lqr/lqr_2_1', 'no level .* with a limit of time are acrobot/swingup, ')])
 def test_unknown_task_is_refused_with_what_there_is(name, message):
   with pytest.raises(config.ConfigError, match=message) as error:
     control.ControlEnvironment(name, E, seed=0)

@@ -1,4 +1,4 @@
-"""Gymnasium environments: known ones, and small ones with every kind of end."""
+"""Gymnasium environments: small ones with every kind of end and mistake."""
 
 import os
 import sys
@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from impala_tf import config
-from impala_tf.envs import copies
 from impala_tf.envs import environment
 from impala_tf.envs import factory
 from impala_tf.envs import gym
@@ -145,7 +144,6 @@ def _registered(monkeypatch):
   gymnasium.register('Moves-Masked-v0', _Masked,
                      kwargs={'action_space': _MOVES['Unbounded']})
   gymnasium.register('Reporting-v0', _Reporting)
-  gymnasium.register('Bytes-v0', _Counter, kwargs={'dtype': np.uint8})
 
 
 def _rows(env, *actions):
@@ -169,27 +167,10 @@ def test_each_end_has_its_row_and_termination_wins():
   assert row[3] == (FIRST, 0, 1)  # No action is played after a time limit.
 
 
-def test_row_of_a_termination_shows_the_next_episode_and_a_limit_its_last():
-  env = gym.GymEnvironment('Counter-v0', 2, seed=0)
-  env.reset()
-  counts = [env.step(np.array(a, np.int32)).observation[:, 0].tolist()
-            for a in ([1, 1], [1, 2], [3, 1], [1, 1], [1, 1])]
-  assert counts == [[1, 1], [2, 0], [3, 1], [0, 2], [1, 3]]
-
-
 def test_environment_i_has_seed_plus_i_and_only_the_first_reset_seeds():
   env = gym.GymEnvironment('Counter-v0', 3, seed=7)
   assert env.reset().observation[:, 1].tolist() == [7, 8, 9]
   assert env.reset().observation[:, 1].tolist() == [0, 0, 0]
-
-
-@pytest.mark.parametrize('env_id, dtype', [
-    ('Counter-v0', np.float32), ('Bytes-v0', np.uint8)])
-def test_bytes_stay_bytes_and_all_else_is_float32(env_id, dtype):
-  env = gym.GymEnvironment(env_id, 2, seed=0)
-  assert env.observation_spec().dtype == dtype
-  assert env.reset().observation.dtype == dtype
-  assert env.step(np.zeros(2, np.int32)).observation.dtype == dtype
 
 
 @pytest.mark.parametrize('kind, seen', [
@@ -207,20 +188,9 @@ def test_vectors_reach_the_environment_in_its_unit(kind, seen):
   np.testing.assert_array_equal(row.reward, np.sum(np.float32(seen), axis=1))
 
 
-def test_missing_mujoco_is_named_with_the_extra(monkeypatch):
-  for name in list(sys.modules):
-    if name.startswith('gymnasium.envs.mujoco'):
-      monkeypatch.delitem(sys.modules, name)
-  monkeypatch.setitem(sys.modules, 'mujoco', None)
-  with pytest.raises(config.ConfigError, match=r"-e '\.\[mujoco\]'") as error:
-    gym.GymEnvironment('InvertedPendulum-v5', 2, seed=0)
-  assert '\n' not in str(error.value)
-  assert 'gym/InvertedPendulum-v5' in str(error.value)
-
-
 def test_arguments_reach_the_constructor():
   env = gym.GymEnvironment('Counter-v0', 2, seed=0, kwargs={'dtype': 'uint8'})
-  assert env.observation_spec().dtype == np.uint8
+  assert env.reset().observation.dtype == np.uint8
   env = factory.make_environment(
       'gym/Moves-Matrix-v0', 2, 3, config.Config(
           environment=config.EnvironmentConfig(kwargs={'kind': 'Bounded'})),
@@ -230,7 +200,6 @@ def test_arguments_reach_the_constructor():
 
 @pytest.mark.parametrize('kwargs, words', [
     ({'dtpye': 'uint8'}, "unexpected keyword argument 'dtpye'"),
-    ({'render_mode': 'human'}, "multiple values .* 'render_mode'"),
     ({'dtype': []}, r'box.py, line [0-9]+: ValueError: ')])
 def test_arguments_that_the_constructor_has_not_are_refused(kwargs, words):
   with pytest.raises(config.ConfigError, match=words) as error:
@@ -240,17 +209,15 @@ def test_arguments_that_the_constructor_has_not_are_refused(kwargs, words):
 
 
 def test_reset_that_fails_is_one_line_and_leaves_nothing_open():
+  # It has no speed either.
+  assert gym.GymEnvironment('No-Reset-v0', 1, seed=0).frames_per_sec == 60
+  _Counter.made.clear()
   with pytest.raises(config.ConfigError, match=(
       r'^gym/No-Reset-v0 cannot be reset: .*gym_test.py, line [0-9]+: '
       'KeyError: ')) as error:
     gym.GymEnvironment('No-Reset-v0', 2, seed=0)
   assert '\n' not in str(error.value)
   assert [env.is_open for env in _Counter.made] == [False, False]
-
-
-def test_environment_that_names_no_speed_has_one():
-  for env_id, speed in ('No-Reset-v0', 60), ('Counter-v0', 30):
-    assert gym.GymEnvironment(env_id, 1, seed=0).frames_per_sec == speed
 
 
 def test_picture_is_of_environment_0():
@@ -276,10 +243,8 @@ def test_own_constructor_and_another_name():
 
 @pytest.mark.parametrize('env_id, message', [
     ('CartPol-v1', 'Did you mean: `CartPole`'),
-    ('CartPole-v9', 'version `v9` .* doesn\'t exist'),
     ('no_such_module:Foo-v0', 'No module named'),
     ('Moves-Integers-v0', r'actions of type Box \[3\] of int32, but only '),
-    ('Moves-Matrix-v0', r'actions of type Box \[2, 2\] of float32, but only '),
     ('Counter-Words-v0', 'observations of Text, which has no fixed size'),
     ('Moves-Masked-v0', r'a mask of actions of type Box \[2\] of float32, but '
      'only one of Discrete or MultiDiscrete'),
@@ -338,7 +303,7 @@ def test_mask_that_says_nothing_names_its_environment(after, words):
       'gym/Masked-v0: the action_mask of environment 1 ')
 
 
-def test_mask_that_allows_nothing_is_told_once_and_then_all_is_allowed(caplog):
+def test_mask_that_allows_nothing_is_logged_once_and_allows_all(caplog):
   env = gym.GymEnvironment('Masked-v0', 2, seed=0)
   env.reset()
   _Counter.made[1].after = [0, 0, 0]
@@ -416,10 +381,8 @@ def _returning(**returned):
      r'the observation of environment 1 has no Box \[2\] of float64, but '
      r'float64 \[1, 2\]'),
     ({'observation': None}, r'but object \[\]'),
-    ({'observation': ['a', 'b']}, r'but <U1 \[2\]'),
     ({'reward': np.array([1., 2.])},
      r'the reward of environment 1 must be one number, but is array\('),
-    ({'reward': None}, 'must be one number, but is None'),
     ({'reward': '1.5'}, "must be one number, but is '1.5'"),
     ({'one': 'more'}, 'step of environment 1 must return 5 .* too many val')])
 def test_what_is_no_row_is_refused_as_it_comes(returned, words):
@@ -438,8 +401,7 @@ def test_old_row_of_four_is_refused_within_wrappers_too():
     env.step(np.array([1], np.int32))
 
 
-@pytest.mark.parametrize('reward', [
-    2, True + 1, np.float16(2), np.array([2]), [2.], np.array(2, np.int8)])
+@pytest.mark.parametrize('reward', [2, np.float16(2), [2.]])
 def test_reward_of_any_numeric_type_is_a_number(reward):
   env = _returning(reward=reward, terminated=None, observation=[1, 2])
   row = env.step(np.array([1, 1], np.int32))
@@ -447,8 +409,8 @@ def test_reward_of_any_numeric_type_is_a_number(reward):
 
 
 @pytest.mark.parametrize('what, value', [
-    ('reward', np.nan), ('reward', np.inf), ('observation', [0, np.nan])])
-def test_number_that_is_not_finite_is_told_once_with_its_environment(
+    ('reward', np.inf), ('observation', [0, np.nan])])
+def test_number_that_is_not_finite_is_logged_once_with_its_environment(
     what, value, caplog):
   env = _returning(**{what: value})
   for _ in range(2):
@@ -515,14 +477,6 @@ def test_numbers_of_an_episode_are_there_where_the_next_begins():
       (MID, none), (FIRST, 0), (MID, 0), (LAST, 1), (FIRST, 1), (MID, 1)]
 
 
-def test_batch_of_gymnasium_s_own_cart_poles_has_no_info():
-  made = factory.make_environment(
-      'gym/CartPole-v1', 1, 0, config.Config(environment=(
-          config.EnvironmentConfig(level='gym/CartPole-v1',
-                                   episode_metrics='score'))), True)
-  assert isinstance(made, gym.GymEnvironment)
-
-
 # Constructors and failures of a user's own environments.
 
 
@@ -587,8 +541,7 @@ def _make():
 
 @pytest.mark.parametrize('creator, is_drawn', [
     (_Own, False), (_OfWindow, False), (_Drawn, True),
-    (lambda: _OfWindow(), False), (lambda render_mode: _OfWindow(), False),
-    (lambda **kwargs: _Drawn(**kwargs), True)])
+    (lambda: _OfWindow(), False), (lambda **kwargs: _Drawn(**kwargs), True)])
 def test_constructors_get_a_render_mode_if_they_take_and_list_it(
     make, creator, is_drawn, tmp_path):
   env = make(creator)
@@ -609,42 +562,17 @@ def test_nested_arguments_are_each_copys_own(make):
   assert kwargs == {'cfg': {'map': {'size': 5}, 'found': []}}
 
 
-def test_constructor_is_called_once_a_copy(make):
-  before = _Own.made
-  make(_Own, num_envs=3).reset()
-  assert _Own.made - before == 3
-
-
-def test_copies_can_read_their_numbers(make):
-  indices = []
-
-  def creator():
-    indices.append(os.environ['IMPALA_TF_ENV_INDEX'])
-    return _Own()
-
-  make(creator)
-  with copies.numbered(range(8, 16)[1::3]):
-    make(creator, num_envs=3)
-  assert indices == ['0', '1', '9', '12', '15']
-  assert 'IMPALA_TF_ENV_INDEX' not in os.environ
-
-
 def _leaving(*unused, **unused_kwargs):
   sys.exit()
-
-
-def _asserting():
-  raise AssertionError  # Not `assert`, whose message pytest would rewrite.
 
 
 @pytest.mark.parametrize('creator, words', [
     (_leaving, 'cannot be made .* line [0-9]+: SystemExit: sys.exit'),
     (type('', (_Own,), {'reset': _leaving}),
      'cannot be reset: .* line [0-9]+: SystemExit: sys.exit'),
-    (_asserting, 'AssertionError: raise AssertionError'),
     (lambda max_episode_steps: _Own(),
      'max_episode_steps.* must take these, and no argument id, max_episode_')])
-def test_constructor_or_reset_that_fails_is_told_with_its_line(
+def test_constructor_or_reset_that_fails_is_named_with_its_line(
     make, creator, words):
   with pytest.raises(config.ConfigError, match=words) as error:
     make(creator)
@@ -652,9 +580,7 @@ def test_constructor_or_reset_that_fails_is_told_with_its_line(
 
 
 @pytest.mark.parametrize('space, is_observed', [
-    (gymnasium.spaces.Box(0, 1, (0,)), True),
     (gymnasium.spaces.Dict(a=gymnasium.spaces.Box(0, 1, (2, 0))), True),
-    (gymnasium.spaces.Box(0, 1, (0,)), False),
     (gymnasium.spaces.MultiDiscrete(np.zeros(0, int)), False)])
 def test_spaces_without_numbers_are_refused(make, space, is_observed):
   changed = {'action_space': space}
