@@ -8,8 +8,9 @@ table C.1 they are 179.4% (deep, multi-task), 707.4% (shallow, experts) and
 1592.5% (deep, experts); in table 4 176.9%, 466.4% and 957.6%.
 
 Most likely two random scores differ. The means are the paper's with 0 in Video
-Pinball and -18.55 in Double Dunk, which is rounded to -18.6 here. Video Pinball alone makes up 692% of those 1592.5%: prefer the
-median. We keep its 16256.9, as DQN Zoo does.
+Pinball and -18.55 in Double Dunk, which is rounded to -18.6 here. Video Pinball
+alone makes up 692% of those 1592.5%: prefer the median. We keep its 16256.9, as
+DQN Zoo does.
 """
 
 from impala_tf.suites import suite as suite_lib

@@ -106,15 +106,6 @@ def test_observation_is_one_array_however_nested(
   np.testing.assert_array_equal(timestep.observation, [expected])
 
 
-def test_image_keeps_the_numbers_beside_it(make):
-  spec = {'image': specs.BoundedArray((20, 20, 3), np.uint8, 0, 255),
-          'speed': specs.Array((), np.float64)}
-  env, _ = make(lambda: Echo(
-      _DISCRETE, spec, {'image': np.full((20, 20, 3), 9), 'speed': 4.}))
-  assert env.observation_spec().shape == (20, 20, 3)
-  assert (env.reset().observation == 9).all() and env.features == [[4.]]
-
-
 @pytest.mark.parametrize('discount, rows', [
     (0., [(MID, 1., 1.), (FIRST, 2., 0.), (MID, 1., 1.)]),
     (.9, [(MID, 1., 1.), (LAST, 2., 1.), (FIRST, 0., 1.)])])

@@ -127,22 +127,6 @@ def test_calls_in_the_wrong_order_or_of_wrong_types_raise(make):
     simulator.step(NOTHING)
 
 
-def test_observations_are_as_their_specs_say(make):
-  simulator = make(observations=['RGB_INTERLEAVED', 'RGB', 'INSTR'])
-  specs = {s['name']: s for s in simulator.observation_spec()}
-  assert specs['RGB_INTERLEAVED']['shape'] == (72, 96, 3)
-  assert specs['RGB']['shape'] == (3, 72, 96)
-  assert specs['INSTR']['dtype'] is str
-  simulator.reset(seed=1)
-  observations = simulator.observations()
-  picture = observations['RGB_INTERLEAVED']
-  assert picture.dtype == np.uint8 and picture.shape == (72, 96, 3)
-  assert len(np.unique(picture)) > 20
-  np.testing.assert_array_equal(
-      observations['RGB'], np.moveaxis(picture, -1, 0))
-  assert type(observations['INSTR']) is str
-
-
 def _picture(simulator, seed):
   simulator.reset(seed=seed)
   simulator.step(NOTHING, num_steps=4)
@@ -239,20 +223,3 @@ def test_environment_shows_what_lab_shows(play, lab, make):
     assert row.reward[1] == reward and row.step_type.tolist() == [MID, MID]
   assert env.instruction.shape == (2, 4)
   assert importlib.util.find_spec('deepmind_lab')  # Once it is imported, too.
-
-
-def test_episode_ends_when_its_time_is_up_and_the_next_begins(
-    play, monkeypatch, lab):
-  # Levels last 12 s and more.
-  make = lab.Lab
-  monkeypatch.setattr(lab, 'Lab', lambda *args, config, **kwargs: make(
-      *args, config={**config, 'episodeLengthSeconds': '1'}, **kwargs))
-  env = play(num_envs=1)
-  env.reset()
-  types = []
-  for _ in range(31):  # 60 frames are 15 steps.
-    row = env.step(np.array([FORWARD], np.int32))
-    types += row.step_type.tolist()
-    assert row.discount[0] == (types[-1] == MID)
-    assert row.observation.any()
-  assert types == 2 * (14 * [MID] + [FIRST]) + [MID]

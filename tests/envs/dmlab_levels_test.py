@@ -4,12 +4,9 @@ The numbers are those of game_scripts/levels/contributed/dmlab30/ in Lab's
 sources, and of the factories that these name.
 """
 
-import dataclasses
 import functools
 import importlib.util
-import os
 
-import cv2
 import numpy as np
 import pytest
 
@@ -102,33 +99,3 @@ def test_episodes_last_and_pay_as_lab_says(
   env.close()
   assert {0} < paid <= rewards
   assert ends == [steps * (i + 1) for i in range(episodes)]
-
-
-@pytest.mark.slow
-def test_photographs_are_shown(tmp_path):
-  photographs = tmp_path / 'photographs'
-  photographs.mkdir()
-  cv2.imwrite(str(photographs / '0001.png'),
-              np.full((256, 256, 3), (255, 0, 255), np.uint8))  # Magenta.
-  for i in range(2, 2401):
-    os.link(photographs / '0001.png', photographs / f'{i:04d}.png')
-  settings = _config(tmp_path)
-  shown = {}
-  for path in ('dummy', str(photographs)):
-    env = factory.make_environment(
-        'dmlab30/psychlab_continuous_recognition', 1, 0, dataclasses.replace(
-            settings, dmlab=dataclasses.replace(
-                settings.dmlab, dataset_path=path)), training=True)
-    env.reset()
-    rng = np.random.default_rng(0)
-    shown[path] = max(
-        _num_magenta(env.step(rng.integers(9, size=1, dtype=np.int32)))
-        for _ in range(200))
-    env.close()
-  # A third of the picture's 6,912 pixels.
-  assert shown == {'dummy': 0, str(photographs): pytest.approx(2304, rel=.1)}
-
-
-def _num_magenta(row):
-  distances = np.abs(row.observation.astype(int) - (255, 0, 255))
-  return int((distances < 12).all(-1).sum())

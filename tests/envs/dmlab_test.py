@@ -5,7 +5,6 @@ published code's, written down here once more. dmlab_contract_test.py tries the
 real one.
 """
 
-import functools
 import os
 import pathlib
 import sys
@@ -16,10 +15,8 @@ import pytest
 
 from impala_tf import config
 from impala_tf.envs import dmlab
-from impala_tf.envs import env_processes
 from impala_tf.envs import environment
 from impala_tf.envs import word_ids
-from tests.fixtures import worker_environments
 
 FIRST, MID = dm_env.StepType.FIRST, dm_env.StepType.MID
 LEVEL = 'rooms_watermaze'
@@ -294,17 +291,6 @@ def test_simulator_that_fails_seldom_is_made_anew(lab):
   assert [made.level for made in lab.labs] == [lab.labs[0].level] * 3
   assert not lab.labs[0].close()  # It was closed already.
   _play(env, STEPS_AN_EPISODE)
-
-
-def test_level_that_ends_its_process_is_named(start_workers):
-  pool = start_workers(
-      functools.partial(worker_environments.lab, 'abort'), 2)
-  numbers, _ = pool.recv(min_ready=2)
-  pool.send(numbers[:1], np.zeros(1, np.int32))
-  with pytest.raises(env_processes.WorkerError, match=(
-      rf'environment {numbers[0]} \(dmlab30/rooms_watermaze\): its process was '
-      'killed by SIGABRT')):
-    pool.recv()
 
 
 def test_close_closes_all_and_leaves_no_files(lab):

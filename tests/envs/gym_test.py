@@ -146,25 +146,29 @@ def _registered(monkeypatch):
   gymnasium.register('Reporting-v0', _Reporting)
 
 
-def _rows(env, *actions):
-  """Plays actions [E]; returns rows as (type, reward, discount)."""
-  rows = [env.step(np.array(a, np.int32)) for a in actions]
-  return [list(zip(r.step_type, r.reward, r.discount)) for r in rows]
+def _begun(env_id, num_envs, seed=0, **options):
+  env = gym.GymEnvironment(env_id, num_envs, seed, **options)
+  env.reset()
+  return env
+
+
+def _row(env, actions):
+  """Plays a step; returns (type, reward, discount) of each environment."""
+  row = env.step(np.array(actions, np.int32))
+  return list(zip(row.step_type, row.reward, row.discount))
 
 
 def test_each_end_has_its_row_and_termination_wins():
-  env = gym.GymEnvironment('Counter-v0', 5, seed=0)
-  env.reset()
+  env = _begun('Counter-v0', 5)
   # Actions from 0 here are -1 to 3 there, and the reward is theirs.
-  (row,) = _rows(env, [0, 1, 2, 3, 4])
-  assert row == [
+  assert _row(env, [0, 1, 2, 3, 4]) == [
       (MID, -1, 1),    # An ordinary step,
       (MID, 0, 1),     # another,
       (FIRST, 1, 0),   # terminated,
       (LAST, 2, 1),    # truncated,
       (FIRST, 3, 0)]   # both.
-  (row,) = _rows(env, [0, 0, 0, 4, 0])
-  assert row[3] == (FIRST, 0, 1)  # No action is played after a time limit.
+  # No action is played after a time limit.
+  assert _row(env, [0, 0, 0, 4, 0])[3] == (FIRST, 0, 1)
 
 
 def test_environment_i_has_seed_plus_i_and_only_the_first_reset_seeds():
@@ -186,6 +190,15 @@ def test_vectors_reach_the_environment_in_its_unit(kind, seen):
   row = env.step(np.array([[0.25, 3], [-1e6, -1]], np.float32))
   np.testing.assert_array_equal(row.observation, np.float32(seen))
   np.testing.assert_array_equal(row.reward, np.sum(np.float32(seen), axis=1))
+
+
+def test_missing_mujoco_is_named_with_the_extra(monkeypatch):
+  for name in list(sys.modules):
+    if name.startswith('gymnasium.envs.mujoco'):
+      monkeypatch.delitem(sys.modules, name)
+  monkeypatch.setitem(sys.modules, 'mujoco', None)
+  with pytest.raises(config.ConfigError, match=r"-e '\.\[mujoco\]'"):
+    gym.GymEnvironment('InvertedPendulum-v5', 2, seed=0)
 
 
 def test_arguments_reach_the_constructor():
@@ -221,9 +234,9 @@ def test_reset_that_fails_is_one_line_and_leaves_nothing_open():
 
 
 def test_picture_is_of_environment_0():
-  env = gym.GymEnvironment('Counter-v0', 2, seed=0)
-  env.reset()
-  _rows(env, [1, 1], [1, 2])
+  env = _begun('Counter-v0', 2)
+  _row(env, [1, 1])
+  _row(env, [1, 2])
   np.testing.assert_array_equal(env.render(), np.full((4, 6, 3), 2, np.uint8))
 
 
@@ -282,8 +295,7 @@ def test_locks_are_seen_whole_and_opened():
 
 
 def test_mask_of_an_end_is_that_of_the_next_episode():
-  env = gym.GymEnvironment('Masked-v0', 2, seed=0)
-  env.reset()
+  env = _begun('Masked-v0', 2)
   assert env.action_mask.tolist() == [[0, 1, 1]] * 2  # Of a reset.
   env.step(np.array([1, 2], np.int32))  # 2 ends the episode.
   assert env.action_mask.tolist() == [[1, 1, 1], [0, 1, 1]]
@@ -294,8 +306,7 @@ def test_mask_of_an_end_is_that_of_the_next_episode():
 @pytest.mark.parametrize('after, words', [
     (None, 'is missing'), ([1, 1], 'has 2 entries and not 3')])
 def test_mask_that_says_nothing_names_its_environment(after, words):
-  env = gym.GymEnvironment('Masked-v0', 2, seed=0)
-  env.reset()
+  env = _begun('Masked-v0', 2)
   _Counter.made[1].after = after
   with pytest.raises(config.UserError, match=words) as error:
     env.step(np.array([1, 1], np.int32))
@@ -304,8 +315,7 @@ def test_mask_that_says_nothing_names_its_environment(after, words):
 
 
 def test_mask_that_allows_nothing_is_logged_once_and_allows_all(caplog):
-  env = gym.GymEnvironment('Masked-v0', 2, seed=0)
-  env.reset()
+  env = _begun('Masked-v0', 2)
   _Counter.made[1].after = [0, 0, 0]
   for _ in range(2):
     env.step(np.array([1, 1], np.int32))
@@ -394,8 +404,7 @@ def test_what_is_no_row_is_refused_as_it_comes(returned, words):
 
 
 def test_old_row_of_four_is_refused_within_wrappers_too():
-  env = gym.GymEnvironment('Counter-v0', 1, seed=0)
-  env.reset()
+  env = _begun('Counter-v0', 1)
   _Counter.made[0].step = lambda action: (np.zeros(2), 0., False, {})
   with pytest.raises(config.UserError, match='5 values .*expected 5, got 4'):
     env.step(np.array([1], np.int32))
@@ -579,16 +588,14 @@ def test_constructor_or_reset_that_fails_is_named_with_its_line(
   assert '\n' not in str(error.value)
 
 
-@pytest.mark.parametrize('space, is_observed', [
-    (gymnasium.spaces.Dict(a=gymnasium.spaces.Box(0, 1, (2, 0))), True),
-    (gymnasium.spaces.MultiDiscrete(np.zeros(0, int)), False)])
-def test_spaces_without_numbers_are_refused(make, space, is_observed):
-  changed = {'action_space': space}
-  if is_observed:
-    changed = {'observation_space': space,
-               'reset': lambda self, seed, options: (space.sample(), {})}
-  with pytest.raises(config.ConfigError, match=(
-      'nothing in it' if is_observed else r'actions of type .* \[0\]')):
+@pytest.mark.parametrize('changed, words', [
+    ({'action_space': gymnasium.spaces.MultiDiscrete(np.zeros(0, int))},
+     r'actions of type .* \[0\]'),
+    ({'observation_space': gymnasium.spaces.Box(0, 1, (0,)),
+      'reset': lambda self, seed, options: (np.zeros(0, np.float32), {})},
+     'nothing in it')])
+def test_spaces_without_numbers_are_refused(make, changed, words):
+  with pytest.raises(config.ConfigError, match=words):
     make(type('', (_Own,), changed))
 
 

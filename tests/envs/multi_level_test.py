@@ -252,13 +252,6 @@ def test_only_levels_that_may_differ_are_started_for_it():
   assert games == ['atari/pong', 'atari/pong', 'atari/skiing']
 
 
-def test_level_that_differs_is_refused_on_construction():
-  with pytest.raises(config.ConfigError, match='catch has 3 actions and tmaze'):
-    multi_level.MultiLevelEnvironment(
-        'both', ('tmaze/1', 'catch'), 2, seed=0, first_slot=0,
-        make=_make_catch_or_tmaze)
-
-
 def test_instructions_are_those_of_each_level_by_itself():
 
   def make(level, num_envs, seed):
