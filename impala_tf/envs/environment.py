@@ -205,14 +205,15 @@ class BatchedEnvironment(abc.ABC):
     """Describes what a policy converts outside of training, as data.
 
     It has bounds of 'actions' that are scaled, and the space of 'observations'
-    that are converted; neither if other levels of the run have another.
+    that are converted; or None if other levels of the run have another.
     """
     return self._interface
 
   def keep_common_interface(self, other: 'BatchedEnvironment') -> None:
-    """Leaves out of `interface` whatever another level has not alike."""
-    self._interface = {name: value for name, value in self._interface.items()
-                       if other.interface().get(name) == value}
+    """Replaces by None whatever another level has not alike in `interface`."""
+    self._interface = {
+        name: value if other.interface().get(name) == value else None
+        for name, value in self._interface.items()}
 
   def _scale_actions(self, low: np.ndarray, high: np.ndarray) -> None:
     """Has actions from -1 to 1 scaled to the simulator's bounds, [D] each."""

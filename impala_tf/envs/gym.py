@@ -5,7 +5,7 @@ import copy
 import importlib
 import inspect
 import sys
-from typing import Any, Callable, Iterator, Mapping, Optional, Sequence
+from typing import Any, Callable, Iterator, Mapping, Optional, Sequence, Tuple
 
 from absl import logging
 from dm_env import specs
@@ -100,13 +100,8 @@ class GymEnvironment(serial.SerialEnvironment):
     make_one = _maker(level, env_id, kwargs or {}, make)
 
     def make_and_reset(i, seed):
-      env = make_one(seed)
-      with contextlib.ExitStack() as stack:
-        stack.callback(env.close)
-        with _as_config_error(level):
-          # Whether actions are masked must be known before the first step.
-          self._first_resets[i] = env.reset(seed=seed)
-        stack.pop_all()
+      # Whether actions are masked must be known before the first step.
+      env, self._first_resets[i] = make_one(seed)
       return env
 
     simulators = serial.Simulators(make_and_reset, num_envs, seed)
@@ -262,10 +257,11 @@ def _number(value: Any) -> float:
 
 
 def _maker(level: str, env_id: str, kwargs: Mapping[str, Any],
-           make: Optional[Callable[..., Any]]) -> Callable[[int], Any]:
-  """Returns a function that makes an environment of a seed.
+           make: Optional[Callable[..., Any]]
+           ) -> Callable[[int], Tuple[Any, Any]]:
+  """Returns a function that makes and resets an environment with a seed.
 
-  Both raise ConfigError if it cannot be made.
+  Both raise ConfigError if that fails.
   """
   gymnasium = _import()
   render_mode: Mapping[str, str] = {}
@@ -277,9 +273,14 @@ def _maker(level: str, env_id: str, kwargs: Mapping[str, Any],
     # A copy for each, since some constructors change their arguments.
     own = copy.deepcopy(dict(kwargs))
     with _as_config_error(level, kwargs):
-      if make is not None:
-        return make(seed, **own)
-      return gymnasium.make(env_id, **render_mode, **own)
+      env = (gymnasium.make(env_id, **render_mode, **own) if make is None
+             else make(seed, **own))
+    with contextlib.ExitStack() as stack:
+      stack.callback(env.close)
+      with _as_config_error(level):
+        first = env.reset(seed=seed)
+      stack.pop_all()
+    return env, first
 
   return make_one
 

@@ -70,7 +70,8 @@ def make_for_policies(config: Union[config_lib.Config, str], num_envs: int = 1,
     config = _config_of(config)
   env = make_environment(config, num_envs, seed, training)
   if len(levels_lib.expand(config.environment.level)) > 1:
-    env.take_simulators_units(list(make_probe(config).interface()))
+    common = make_probe(config).interface()
+    env.take_simulators_units([name for name in common if common[name]])
   else:
     env.take_simulators_units()
   return env
