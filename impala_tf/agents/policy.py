@@ -31,7 +31,7 @@ class TrainedPolicy:
     self._action_box: Optional[environment.ActionBox] = None
     try:
       self._convert = _make_converter(observation_space, loaded)
-      if 'actions' in loaded.interface:
+      if loaded.interface.get('actions') is not None:
         low, high, dtype = loaded.interface['actions']
         self._action_box = environment.ActionBox(
             np.array(low, dtype), np.array(high, dtype))
@@ -243,7 +243,7 @@ def _make_converter(space: Any, loaded: saved.LoadedAgent
 
   Raises UserError if the space does not fit.
   """
-  description = loaded.interface.get('observations', ())
+  description = loaded.interface.get('observations') or ()
   if space is None:
     return (spaces.Converter.from_description(description) if description
             else None)

@@ -23,6 +23,8 @@ from impala_tf.runtime import sizing
 
 AnyEnvironment = multi_level.AnyEnvironment
 make_environment = multi_level.make_environment
+# Actors wait for the learner that makes it.
+make_probe_environment = multi_level.make_probe
 
 
 def make_seeds(*entropy: int) -> Tuple[int, int]:
@@ -35,21 +37,6 @@ def make_seeds(*entropy: int) -> Tuple[int, int]:
   environment_seed, policy_seed = (
       np.random.SeedSequence(entropy).generate_state(2) >> 2)
   return int(environment_seed), int(policy_seed)
-
-
-def make_probe_environment(config: config_lib.Config
-                           ) -> environment_lib.BatchedEnvironment:
-  """Makes and closes a single environment, for its specs.
-
-  Actors wait for the learner that does so: there may be one licence for all.
-
-  Raises ConfigError if one agent could not play all levels.
-  """
-  multi_level.check_levels(
-      config, multi_level.make_level(config, training=True))
-  environment = make_environment(config, 1, seed=0, training=True)
-  environment.close()
-  return environment
 
 
 def make_actor_environment(config: config_lib.Config, seed: int,

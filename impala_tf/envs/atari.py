@@ -27,24 +27,18 @@ _FULL_ACTION_SET = 18  # ALE's actions have the numbers from 0, a no-op.
 
 
 def games() -> List[str]:
-  """Lists the games of the installed ale-py by its files, without importing it.
-
-  Raises ConfigError if ale-py is not installed.
-  """
+  """Lists the games of ale-py by its files, without importing it."""
   spec = importlib.util.find_spec('ale_py')
-  if spec is None or not spec.submodule_search_locations:
-    raise config_lib.ConfigError(
-        'Atari levels need the package ale-py: pip install ale-py gymnasium')
+  assert spec is not None and spec.submodule_search_locations
   roms = pathlib.Path(spec.submodule_search_locations[0], 'roms')
   bundled = {path.stem for path in roms.glob('*.bin')}
   return sorted(bundled.difference(_MULTIPLAYER))
 
 
 def near_games(name: str) -> List[str]:
-  """Lists the games that a name may mean, as 'ms-pacman' or Gymnasium's.
+  """Lists the games that a name may mean, such as 'ms-pacman'.
 
-  A game that differs only in style is returned alone, otherwise up to three
-  similar ones.
+  That is one game that differs only in style, or up to three similar ones.
   """
   stem = re.sub(r'^ALE/|(-ram)?(NoFrameskip|Deterministic)?(-v\d+)?$', '', name)
   plain = {game.replace('_', ''): game for game in games()}
@@ -68,18 +62,17 @@ def check_game(game: str) -> None:
 
 def _redraw_noops(ale: Any, frames: np.ndarray, info: Mapping[str, Any]):
   """Resets games that began without a no-op again, so that draws are 1 to n."""
-  while True:
-    again = info['episode_frame_number'] == 0  # No frame yet: a new game.
-    if not again.any():
-      return frames, info
+  # No frame yet: a new game.
+  while (again := info['episode_frame_number'] == 0).any():
     frames, info = ale.reset(options={'reset_mask': again})
+  return frames, info
 
 
 class _Screen:
-  """The screen of environment 0 in colour, from an emulator of its own.
+  """The screen of environment 0 in colour, from a second emulator.
 
-  ALE's batch shows only its small grey frames. A second emulator plays the same
-  game by the same seed and actions, once a picture is wanted.
+  ALE's batch shows only its small grey frames. The second emulator plays the
+  same game by the same seed and actions, once a picture is wanted.
   """
 
   def __init__(self, game: str, seed: int, settings: Mapping[str, Any]):
@@ -87,17 +80,14 @@ class _Screen:
     self._seed: Optional[int] = seed
     self._settings = settings
     self._ale: Any = None
-    self._missed: List[Optional[int]] = []
+    # Actions of environment 0 as ALE numbers them; None for a reset.
+    self.missed: List[Optional[int]] = []
     self._picture: np.ndarray
-
-  def add(self, action: Optional[int]) -> None:
-    """Records an action of environment 0 as ALE numbers it; None: a reset."""
-    self._missed.append(action)
 
   def picture(self) -> np.ndarray:
     if self._ale is None:
       self._ale = self._make()
-    for action in self._missed:
+    for action in self.missed:
       if action is None:
         frames, info = self._ale.reset(seed=self._seed)
         self._seed = None
@@ -106,7 +96,7 @@ class _Screen:
       if self._settings['noop_max']:
         frames, _ = _redraw_noops(self._ale, frames, info)
       self._picture = frames[0, 0].copy()
-    self._missed.clear()
+    self.missed.clear()
     return self._picture
 
   def _make(self):
@@ -138,10 +128,7 @@ class AtariEnvironment(environment.BatchedEnvironment):
   truncated. ALE begins the next game at once, so that starts with a no-op more.
 
   With `life_loss_ends_episode` a lost life gives discount 0 in a MID row: game,
-  stack and return go on. Training and evaluation differ in nothing else.
-
-  Environment i is seeded with `seed + i`, for which the first `reset` reloads
-  its game in 0.1 s.
+  stack and return go on. Environment i is seeded with `seed + i`.
   """
 
   def __init__(self, game: str, num_envs: int, seed: int,
@@ -150,8 +137,7 @@ class AtariEnvironment(environment.BatchedEnvironment):
     """Starts the emulators; raises ConfigError as `check_game` does.
 
     `num_threads` step all E emulators; games do not depend on it. With
-    `in_colour`, `render` shows environment 0 in colour, for which its actions
-    are kept; otherwise its newest frame in grey.
+    `in_colour`, `render` keeps actions and draws colours, otherwise grey.
     """
     check_game(game)
     from ale_py import vector_env  # Lazily: it is a simulator.
@@ -210,7 +196,7 @@ class AtariEnvironment(environment.BatchedEnvironment):
     self._seed = None
     self._was_truncated[:] = False
     if self._screen:
-      self._screen.add(None)
+      self._screen.missed.append(None)
     if self._has_noops:
       frames, info = _redraw_noops(self._ale, frames, info)
     self._lives = info['lives']
@@ -224,7 +210,7 @@ class AtariEnvironment(environment.BatchedEnvironment):
       actions = np.where(resets, 0, actions)
     frames, reward, game_over, truncated, info = self._ale.step(actions)
     if self._screen:
-      self._screen.add(int(actions[0]))
+      self._screen.missed.append(int(actions[0]))
     began, final_frames = game_over | truncated, info.get('final_obs', frames)
     if self._has_noops and began.any():
       frames, info = _redraw_noops(self._ale, frames, info)
@@ -236,7 +222,7 @@ class AtariEnvironment(environment.BatchedEnvironment):
     self._was_truncated = truncated & ~game_over
     first, terminal, lives = game_over | resets, game_over, info['lives']
     if self._life_loss_ends_episode:
-      # Where a game began the lives are the new game's. A bonus adds a life.
+      # Lives in a row that begins are the new game's. A bonus adds a life.
       terminal = terminal | ((lives < self._lives) & ~(began | resets))
     self._lives = lives
     return self._as_timestep(

@@ -2,8 +2,7 @@
 
 The task is bsuite's (Osband et al. 2020), for a whole batch. For experiments of
 a minute, an action is held for four physics steps instead of one, and a push
-costs 0.001 instead of 0.1. At bsuite's cost IMPALA learns only to hold still;
-at 0.01 it learns to leave the track, which ends the costs.
+costs 0.001 instead of 0.1. At bsuite's cost IMPALA learns only to hold still.
 
 The equations are those of Barto, Sutton and Anderson 1983 without friction,
 with a uniform rod as pole.
@@ -43,10 +42,10 @@ class CartPoleSwingUpEnvironment(environment.BatchedEnvironment):
   """A pole hangs from a cart and has to be swung up and balanced.
 
   Actions push the cart for 0.04 s: 0 left, 1 not at all, 2 right. A step has
-  reward 1 if the pole is within 90 degrees of upright and slower than 1 rad/s,
-  with the cart within 1 m of the centre. Random play earns it in one step of
-  200. Each push costs 0.001. An episode takes 250 steps (10 s) unless the cart
-  leaves the track at 3 m.
+  reward 1 if the pole is upright by 90 degrees and 1 rad/s, and the cart within
+  1 m of the centre. Random play earns it in one step of 200. Each push costs
+  0.001. An episode takes 250 steps (10 s) unless the cart leaves the track at
+  3 m.
 
   Both ends terminate with discount 0, as in bsuite: the agent observes the time
   and can expect the end.
@@ -64,8 +63,8 @@ class CartPoleSwingUpEnvironment(environment.BatchedEnvironment):
         observation_spec=specs.Array((8,), np.float32, 'observation'))
     self._rng = np.random.default_rng(seed)
     self.frames_per_sec = 1 / (_PHYSICS_STEP_SECS * _ACTION_REPEATS)
-    # Rows: position, speed, angle, angular speed.
-    self._state = np.zeros((4, num_envs))
+    # Position, speed, angle and angular speed of each, in rows.
+    self.state = np.zeros((4, num_envs))
     self._steps = np.zeros(num_envs, np.int64)
     self._observation = np.zeros((num_envs, 8), np.float32)
 
@@ -79,15 +78,15 @@ class CartPoleSwingUpEnvironment(environment.BatchedEnvironment):
     start = self._rng.uniform(
         -_START_RANGE, _START_RANGE, (4, np.count_nonzero(where)))
     start[2] += np.pi
-    self._state[:, where] = start
+    self.state[:, where] = start
     self._steps[where] = 0
 
   def _step(self, actions: np.ndarray) -> dm_env.TimeStep:
     self._steps += 1
     force = _FORCE * (actions - 1)
     for _ in range(_ACTION_REPEATS):
-      self._state += _PHYSICS_STEP_SECS * _derivative(self._state, force)
-    position, _, angle, _ = self._state
+      self.state += _PHYSICS_STEP_SECS * derivative(self.state, force)
+    position, _, angle, _ = self.state
     is_near, is_slow = self._is_near_and_slow()
     reward = (is_near & is_slow & (np.cos(angle) > _MIN_HEIGHT)
               ) - _MOVE_COST * (actions != 1)
@@ -98,11 +97,11 @@ class CartPoleSwingUpEnvironment(environment.BatchedEnvironment):
     return self._as_timestep(ended, reward, ~ended, self._observation)
 
   def _is_near_and_slow(self):
-    return (abs(self._state[0]) < _MAX_DISTANCE,
-            abs(self._state[3]) < _MAX_ANGULAR_SPEED)
+    return (abs(self.state[0]) < _MAX_DISTANCE,
+            abs(self.state[3]) < _MAX_ANGULAR_SPEED)
 
   def _observe(self):
-    position, speed, angle, angular_speed = self._state
+    position, speed, angle, angular_speed = self.state
     is_near, is_slow = self._is_near_and_slow()
     columns = (position / _TRACK, speed / _TRACK, np.sin(angle), np.cos(angle),
                angular_speed, self._steps / _TIME_LIMIT_STEPS,
@@ -114,7 +113,7 @@ class CartPoleSwingUpEnvironment(environment.BatchedEnvironment):
     """Draws cart and pole from the side, 20 pixels a metre."""
     scale, height, width = 20, 60, 160
     picture = np.full((height, width, 3), 255, np.uint8)
-    position, _, angle, _ = self._state[:, 0]
+    position, _, angle, _ = self.state[:, 0]
     row, column = height // 2, width // 2 + int(round(scale * position))
     picture[row, :] = 200
     picture[row - 2:row + 3, column - 5:column + 6] = 0
@@ -125,7 +124,7 @@ class CartPoleSwingUpEnvironment(environment.BatchedEnvironment):
     return picture
 
 
-def _derivative(state: np.ndarray, force: np.ndarray) -> np.ndarray:
+def derivative(state: np.ndarray, force: np.ndarray) -> np.ndarray:
   """Computes the derivative of the state, per second: float64 [4, E].
 
   The state is position, speed, angle from upright and angular speed; `force`,

@@ -12,8 +12,8 @@ from impala_tf.envs import environment
 
 _ROWS = 10
 _COLUMNS = 5
-# Five balls take 45 steps, more than two unrolls of 20: many catches are paid
-# for only after their unroll has ended, and the baseline must predict it.
+# Five balls take 45 steps, more than two unrolls of 20. Many catches are paid
+# after their unroll has ended, and the baseline must predict it.
 _NUM_BALLS_OF_DELAYED = 5
 # Tasks that are learned together can so differ in scale, as games do.
 _REWARD_OF_MIRRORED = 100
@@ -31,10 +31,9 @@ class CatchEnvironment(environment.BatchedEnvironment):
   the middle, and the sum of all N rewards is paid at the end.
 
   The observation is the board, float32 [10, 5]: 1 at ball and paddle, else 0.
-  With N > 1 it is [11, 5]: the last row shows the episode's balls from left to
-  right, 1 for a catch, -1 for a miss and 0 for a ball to come. Without it the
-  baseline could not predict the sum, and catches before the last unroll would
-  teach nothing.
+  With N > 1 a last row shows a catch as 1, a miss as -1, a ball to come as 0.
+  Without it the baseline could not predict the sum, and catches before the last
+  unroll would teach nothing.
 
   The mirrored game swaps left and right, shows -1 instead of 1, and pays 100
   and -100. An agent can learn it beside the first, but not from it.

@@ -14,6 +14,8 @@ from impala_tf.envs import gym
 from impala_tf.envs import spaces
 from impala_tf.runtime import user_modules
 
+_HEIGHT, _WIDTH = 240, 320  # Pixels of dm_control's pictures.
+
 
 def _check(name: str) -> None:
   """Raises ConfigError unless the user has imported the level's module."""
@@ -32,13 +34,12 @@ def _check(name: str) -> None:
         f'EnvironmentConfig.level: {module} has no function {function!r}')
 
 
-class _AsGymnasium:
+class AsGymnasium:
   """A `dm_env.Environment` with the methods that `gym.GymEnvironment` calls.
 
   A LAST step with a discount of 0 terminates, any other truncates; discounts of
   other steps are not read.
   """
-  metadata = None
 
   def __init__(self, env: dm_env.Environment):
     """Raises SpaceError for unsupported observations or actions."""
@@ -47,6 +48,9 @@ class _AsGymnasium:
     self.close = env.close
     self.observation_space = _space(env.observation_spec())
     self.action_space = _action_space(env.action_spec())
+    self.metadata = None
+    if hasattr(env, 'control_timestep'):  # Of dm_control.
+      self.metadata = {'render_fps': 1 / env.control_timestep()}
 
   def has_wrapper_attr(self, name: str) -> bool:
     return hasattr(self, name)
@@ -65,7 +69,9 @@ class _AsGymnasium:
             is_last and timestep.discount == 0, is_last, {})
 
   def render(self) -> np.ndarray:
-    raise NotImplementedError('dm_env has no pictures')
+    if not hasattr(self._env, 'physics'):
+      raise NotImplementedError('dm_env has no pictures')
+    return self._env.physics.render(_HEIGHT, _WIDTH, camera_id=0)
 
 
 def _space(spec: Any) -> Any:
@@ -119,9 +125,9 @@ def _make(name: str, num_envs: int, seed: int, config: config_lib.Config,
 
   takes_seed = 'seed' in inspect.signature(function).parameters
 
-  def make(seed: int, /, **arguments: Any) -> _AsGymnasium:
+  def make(seed: int, /, **arguments: Any) -> AsGymnasium:
     own = {'seed': seed} if takes_seed else {}
-    return _AsGymnasium(function(**{**own, **arguments}))
+    return AsGymnasium(function(**{**own, **arguments}))
 
   return gym.GymEnvironment(
       name, num_envs, seed, f'dm_env/{name}',

@@ -3,14 +3,13 @@
 The package `deepmind_lab`, which no package index has, is imported lazily.
 """
 
-import difflib
 import functools
 import importlib
 import importlib.util
 import os
 import shutil
 import types
-from typing import Any, List, Optional
+from typing import Any, Dict, Optional
 
 from absl import logging
 from dm_env import specs
@@ -68,7 +67,7 @@ _EVALUATION_MIXER_SEED = 0x600D5EED
 _NUM_SEEDS = 2**31 - 1  # As in the published code; Lab takes a C int.
 
 _NAMES = {'dmlab30': NAMES, 'dmlab': OTHER_NAMES}
-# Where Lab has them.
+# The directories in which Lab has them.
 _DIRECTORIES = {'dmlab30': 'contributed/dmlab30/', 'dmlab': ''}
 
 
@@ -78,12 +77,8 @@ def check_name(domain_name: str, name: str) -> None:
   `domain_name` is 'dmlab30', or 'dmlab' for Lab's own levels.
   """
   level, names = f'{domain_name}/{name}', _NAMES[domain_name]
-  if name not in names:
-    near = difflib.get_close_matches(name, names, n=3)
-    hint = f'did you mean {" or ".join(near)}?' if near else (
-        f'names are those of Lab, such as {names[-3]}')
-    raise config_lib.ConfigError(
-        f'EnvironmentConfig.level: there is no level {level}; {hint}')
+  domain.check_known(name, f'{domain_name}/{{}}', names,
+                     f'names are those of Lab, such as {names[-3]}')
   if importlib.util.find_spec('deepmind_lab') is None:
     raise config_lib.ConfigError(
         f'{level} needs the package deepmind_lab; docs/dmlab.md '
@@ -105,9 +100,8 @@ class DmlabEnvironment(serial.SerialEnvironment):
 
   Environment i draws its episodes' seeds from a generator seeded with `seed +
   i`. The same seeds in the same order show the same, except lasertag's
-  opponents, who differ after some steps even between fresh processes. A
-  simulator may show a repeated seed differently: language levels keep the walls
-  with which a layout first appeared.
+  opponents after some steps. A repeated seed may look different: language
+  levels keep the walls with which a layout first appeared.
 
   Evaluation generates other levels than training (`mixerSeed`), and plays the
   held-out '_test' instead of a level named '_train'.
@@ -116,13 +110,10 @@ class DmlabEnvironment(serial.SerialEnvironment):
   def __init__(self, name: str, num_envs: int, seed: int,
                config: config_lib.DmlabConfig, training: bool,
                instruction_length: int = 0, domain_name: str = 'dmlab30'):
-    """Starts the simulators of a level of `NAMES`, or of `OTHER_NAMES`.
+    """Starts the simulators of a level of `NAMES`, or of 'dmlab's.
 
-    `instruction_length` 0 means no instructions. `domain_name` is 'dmlab' for
-    `OTHER_NAMES`.
-
-    Raises ConfigError if the level is unknown or held out from training, its
-    data set or maps are missing, or Lab is not installed or does not start.
+    `instruction_length` 0 means no instructions. Raises ConfigError if the
+    level is unknown or held out, lacks its data set or maps, or does not start.
     """
     check_name(domain_name, name)
     if training and name.endswith('_test'):
@@ -140,65 +131,48 @@ class DmlabEnvironment(serial.SerialEnvironment):
             "data/ of Lab), or 'dummy' for plain colours in place of "
             'photographs')
       dmlab_files.check_dataset(config.dataset_path)
+    level = f'{domain_name}/{name}'
+    # Lab computes only the observations that it is asked for.
+    observed = ['RGB_INTERLEAVED'] + ['INSTR'] * bool(instruction_length)
+    # Some failures of it end the process, whose log then has the level; with
+    # environment processes their parent names it.
+    logging.info('Starting %d of %s', num_envs, level)
+    lab = import_lab(level)
+    dmlab_files.check_maps(name, lab.runfiles_path())
+    cache = _make_cache(config, lab.runfiles_path())
+    settings = _settings(config, training)
+    self._scratch = dmlab_files.Scratch()
+
+    def make(i, simulator_seed):
+      del i, simulator_seed  # Episodes have seeds.
+      with serial.starting(f'{level}: DeepMind Lab'):
+        return lab.Lab(
+            f'{_DIRECTORIES[domain_name]}{name}', observed, config=settings,
+            renderer=config.renderer, level_cache=cache,
+            temp_folder=self._scratch.make())
+
+    try:
+      labs = serial.Simulators(make, num_envs, seed)
+    except BaseException:
+      self._scratch.close()
+      raise
     shape = (config.height, config.width, 3)
     super().__init__(
-        f'{domain_name}/{name}', num_envs, environment.discrete(len(ACTIONS)),
+        level, labs, environment.discrete(len(ACTIONS)),
         observation_spec=specs.Array(shape, np.uint8, 'observation'),
         frames_per_step=config.action_repeats,
         instruction_length=instruction_length)
-    # Lab computes only the observations that it is asked for.
-    self._observed = ['RGB_INTERLEAVED']
-    if instruction_length:
-      self._observed.append('INSTR')
     self._rngs = [np.random.default_rng(seed + i) for i in range(num_envs)]
     self._num_seeds = training and config.num_seeds or _NUM_SEEDS
-    self._labs: List[Any] = []
-    self._scratch: Optional[dmlab_files.Scratch] = None
-    self._start(domain_name, name, config, training)
-
-  def _start(self, domain_name: str, name: str,
-             config: config_lib.DmlabConfig, training: bool):
-    """Makes all simulators; raises ConfigError and leaves none if one fails."""
-    settings = {'width': config.width, 'height': config.height,
-                'logLevel': 'WARN'}
-    if config.dataset_path is not None:
-      settings['datasetPath'] = config.dataset_path
-    if not training:
-      settings['allowHoldOutLevels'] = 'true'
-      settings['mixerSeed'] = _EVALUATION_MIXER_SEED
-    # Some failures of it end the process, whose log then has the level; with
-    # environment processes their parent names it.
-    logging.info('Starting %d of %s', self.num_envs, self.level)
-    lab = _import(self.level)
-    runfiles_path = lab.runfiles_path()
-    dmlab_files.check_maps(name, runfiles_path)
-    cache = None
-    if config.level_cache_dir is not None:
-      cache = dmlab_files.LevelCache(os.path.join(
-          config.level_cache_dir,
-          dmlab_files.compilation_digest(runfiles_path)))
-    try:
-      self._scratch = dmlab_files.Scratch()
-      for i in range(self.num_envs):
-        self._labs.append(lab.Lab(
-            f'{_DIRECTORIES[domain_name]}{name}', self._observed,
-            config={key: str(value) for key, value in settings.items()},
-            renderer=config.renderer, level_cache=cache,
-            temp_folder=self._scratch.make(str(i))))
-    except serial.ERRORS as error:
-      self.close()
-      raise config_lib.ConfigError(
-          f'{self.level}: DeepMind Lab does not start: '
-          f'{files.one_line(error, None)}') from error
 
   def _begin(self, i: int) -> np.ndarray:
     # By keyword, since the first argument is the episode's number. Lab refuses
     # NumPy's integers.
-    self._labs[i].reset(seed=int(self._rngs[i].integers(self._num_seeds)))
+    self._simulators[i].reset(seed=int(self._rngs[i].integers(self._num_seeds)))
     return self._observe(i)
 
   def _advance(self, i: int, action: int) -> serial.Transition:
-    lab = self._labs[i]
+    lab = self._simulators[i]
     reward = lab.step(ACTIONS[action], num_steps=self.frames_per_step)
     # An episode that has ended has no observation.
     if lab.is_running():
@@ -206,7 +180,7 @@ class DmlabEnvironment(serial.SerialEnvironment):
     return serial.Transition(self._observation[i], reward, True, False)
 
   def _observe(self, i: int) -> np.ndarray:
-    observations = self._labs[i].observations()
+    observations = self._simulators[i].observations()
     if self.instruction_length:
       self._instruct(i, observations['INSTR'])
     return observations['RGB_INTERLEAVED']
@@ -216,13 +190,33 @@ class DmlabEnvironment(serial.SerialEnvironment):
     return self._observation[0].copy()
 
   def close(self) -> None:
-    while self._labs:  # Lab crashes if a closed simulator is reset.
-      self._labs.pop().close()
-    if self._scratch is not None:
-      self._scratch.close()
+    super().close()
+    self._scratch.close()
 
 
-def _import(level: str) -> types.ModuleType:
+def _settings(config: config_lib.DmlabConfig, training: bool
+              ) -> Dict[str, str]:
+  """Makes Lab's settings, which are texts."""
+  settings: Dict[str, Any] = {
+      'width': config.width, 'height': config.height, 'logLevel': 'WARN'}
+  if config.dataset_path is not None:
+    settings['datasetPath'] = config.dataset_path
+  if not training:
+    settings['allowHoldOutLevels'] = 'true'
+    settings['mixerSeed'] = _EVALUATION_MIXER_SEED
+  return {key: str(value) for key, value in settings.items()}
+
+
+def _make_cache(config: config_lib.DmlabConfig, runfiles_path: str
+                ) -> Optional[dmlab_files.LevelCache]:
+  if config.level_cache_dir is None:
+    return None
+  return dmlab_files.LevelCache(os.path.join(
+      config.level_cache_dir, dmlab_files.compilation_digest(runfiles_path)))
+
+
+def import_lab(level: str) -> types.ModuleType:
+  """Imports Lab; raises ConfigError that names the level."""
   # Read when the first simulator draws: threads that rasterise small pictures
   # cost more than they save, and take cores from other simulators.
   os.environ.setdefault('LP_NUM_THREADS', '0')

@@ -44,16 +44,16 @@ class LevelCache:
 
   Many levels make new maps, whose compilation delays their episodes. Lab asks
   the cache first and hands it each new map. A key, the file's name, is the
-  map's name with a digest of its source. It leaves out the textures that light
-  the map; see `compilation_digest`. Lab does not ask for the maps it comes
-  with.
+  map's name with a digest of its source, but not of the textures that light it;
+  see `compilation_digest`.
 
   A cache of 5 GB stays as it is until files are removed. If it cannot be read
   or written, one warning says so, and maps are compiled.
   """
 
-  def __init__(self, directory: str):
+  def __init__(self, directory: str, max_bytes: int = _MAX_CACHE_BYTES):
     """Makes the directory; raises ConfigError if that fails."""
+    self._max_bytes = max_bytes
     try:
       self._directory = pathlib.Path(directory).expanduser()
       self._directory.mkdir(parents=True, exist_ok=True)
@@ -89,7 +89,7 @@ class LevelCache:
     # that write one map at once write the same bytes to different files.
     temporary = self._directory / f'.{key}.{uuid.uuid4().hex}.part'
     try:
-      if path.exists() or self._num_bytes() > _MAX_CACHE_BYTES:
+      if path.exists() or self._num_bytes() > self._max_bytes:
         return
       try:
         shutil.copyfile(pk3_path, temporary)
@@ -140,11 +140,9 @@ class Scratch:
         stderr=subprocess.DEVNULL, start_new_session=True,
         env={'PATH': os.environ.get('PATH', os.defpath)})
 
-  def make(self, name: str) -> str:
-    """Makes a directory of this name within; returns its path."""
-    path = os.path.join(self._path, name)
-    os.mkdir(path)
-    return path
+  def make(self) -> str:
+    """Makes a directory within; returns its path."""
+    return tempfile.mkdtemp(dir=self._path)
 
   def close(self) -> None:
     """Removes the directory; may be called twice."""

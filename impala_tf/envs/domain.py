@@ -4,11 +4,28 @@ A domain is all levels with the same prefix, such as 'atari/'. A new domain is a
 file in `envs/` that ends with a `Domain`, and a row in `envs.factory`.
 """
 
+import difflib
 import importlib.util
-from typing import Callable, NamedTuple, Tuple
+import re
+from typing import Callable, NamedTuple, Sequence, Tuple
 
 from impala_tf import config as config_lib
 from impala_tf.envs import environment
+
+
+def check_known(name: str, level: str, known: Sequence[str],
+                otherwise: str) -> None:
+  """Raises ConfigError, with the nearest names, unless a name is known.
+
+  `level` has a gap, '{}', for the name. `otherwise` is said if none is near.
+  """
+  if name not in known:
+    near = difflib.get_close_matches(name, known, n=3)
+    hint = (f'did you mean {" or ".join(map(level.format, near))}?' if near
+            else otherwise)
+    raise config_lib.ConfigError(
+        f'EnvironmentConfig.level: there is no level {level.format(name)}; '
+        f'{hint}')
 
 
 def check_installed(package: str, levels: str) -> None:
@@ -23,25 +40,22 @@ class Domain(NamedTuple):
   """A description of a domain for the rest of the system.
 
   Attributes:
-    forms: the ways in which its levels are written; messages about other names
-      list them. A placeholder, as in 'atari/<game>', stands for any text that
-      is not empty.
+    forms: how its levels are written, for messages and checks. A placeholder,
+      as in 'atari/<game>', stands for any text that is not empty.
     check: function that raises ConfigError for an unknown level or a missing
-      simulator. Its argument is the level's name without the domain, 'pong' for
-      'atari/pong' and '' for 'catch'. It imports no simulator, so that programs
-      can call it as they start.
+      simulator, of which it imports none. Its argument is the level's name
+      without the domain, 'pong' for 'atari/pong' and '' for 'catch'.
     make: function that makes a batch of one level, or raises ConfigError. Its
-      arguments are the name as for `check`; E, the number of environments; a
-      seed of 0 or more, from which environment i takes `seed + i`; the config
-      of the run; and whether the batch is for training, False if full games are
-      scored.
+      arguments are the name as for `check`; E; a seed of 0 or more, from which
+      environment i takes `seed + i`; the config of the run; and whether the
+      batch is for training, False if full games are scored.
     has_instructions: whether its levels give instructions in words.
     takes_kwargs: whether its levels take `EnvironmentConfig.kwargs`.
     has_info: whether its levels take `EnvironmentConfig.episode_metrics`.
     steps_batches: whether its simulator steps whole batches, which leaves
       nothing to do for `ActorConfig.env_processes`.
     is_uniform: function that returns whether a config gives all its levels the
-      same actions and observations; then none is started for a comparison.
+      same actions and observations, so that none is started for a comparison.
     action_remedy: advice to the user if the actions of two levels differ.
   """
   forms: Tuple[str, ...]
@@ -57,9 +71,5 @@ class Domain(NamedTuple):
 
   def has_form_of(self, level: str) -> bool:
     """Returns whether a level is written in one of the domain's forms."""
-    for form in self.forms:
-      prefix, placeholder, _ = form.partition('<')
-      if level == form or (placeholder and level.startswith(prefix)
-                           and len(level) > len(prefix)):
-        return True
-    return False
+    return any(level == form or '<' in form and re.match(
+        re.escape(form.partition('<')[0]) + '.', level) for form in self.forms)

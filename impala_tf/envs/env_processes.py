@@ -1,9 +1,8 @@
 """Environments in separate processes that do not wait for each other.
 
-They serve simulators that are stepped from Python. Gymnasium's `AsyncVectorEnv`
-waits for all environments at every step, Tianshou needs PyTorch, and EnvPool's
-environments are written in C++. So the protocol is our own, on the standard
-library's processes, pipes and shared memory.
+Gymnasium's `AsyncVectorEnv` waits for all environments at every step, Tianshou
+needs PyTorch, and EnvPool's environments are written in C++. So the protocol is
+our own, on the standard library's processes, pipes and shared memory.
 
 No process and no memory stay behind, however a process ends. `RawArray` removes
 the name of its shared memory at once, and the kernel kills workers with the
@@ -26,6 +25,7 @@ import numpy as np
 import tree
 
 from impala_tf import config as config_lib
+from impala_tf.envs import copies
 from impala_tf.envs import environment as environment_lib
 from impala_tf.runtime import bound_to_parent
 from impala_tf.runtime import child
@@ -95,12 +95,11 @@ class Workers:
 
   def __init__(self, make: MakeFn, num_envs: int, num_processes: int,
                timeout_secs: float, levels: Optional[Sequence[str]] = None):
-    """Starts the processes and waits until they have made their environments.
+    """Starts W processes and waits until they have made their environments.
 
-    Environment 0 is made and closed in this process, too: its specs decide how
-    much memory is shared. The calling thread must outlive the object, since the
-    kernel kills workers with it. There are 1 to E processes, W; `levels`, [E],
-    are for messages before environments are made, by default environment 0's.
+    Environment 0 is made and closed in this process, too, for its specs. The
+    calling thread must outlive the object, since the kernel kills workers with
+    it. `levels`, [E], are for messages before environments are made.
 
     Raises UserError if environments cannot be made, WorkerError if one, or its
     process, fails.
@@ -114,6 +113,7 @@ class Workers:
     self.level_index = np.zeros(num_envs, np.int32)
     self.timeout_secs = timeout_secs
     self._levels = list(levels or [probe.level] * num_envs)
+    self._numbers = copies.numbers()
     probe.close()
     # `RawArray`s of zeros, which a process can be given as it starts.
     memory = tree.map_structure(
@@ -143,10 +143,9 @@ class Workers:
 
   def _start(self, make: MakeFn, memory: _Shared, num_processes: int):
     # All workers write the numbers of environments that are ready into one
-    # pipe: that is read by one system call whatever their number, and the
-    # kernel does not mix such short writes. Each worker has a connection by
-    # which it gets the numbers of environments that have an action. It answers
-    # there with rare messages, and with the end of file if it dies.
+    # pipe: one system call reads it, and the kernel does not mix such short
+    # writes. A worker has a connection for the numbers of environments with an
+    # action. Its rare messages come there, and the end of file if it dies.
     self._answers, write_end = _CONTEXT.Pipe(duplex=False)
     self._selector.register(self._answers, selectors.EVENT_READ)
     for w in range(num_processes):
@@ -259,7 +258,7 @@ class Workers:
 
   def _at_work(self, w: int) -> str:
     i = self._shared.at_work[w]
-    return f'environment {i} ({self._levels[i]})'
+    return f'environment {self._numbers[i]} ({self._levels[i]})'
 
   def _how_it_ended(self, w: int) -> str:
     self._processes[w].join(_CLOSE_SECS)

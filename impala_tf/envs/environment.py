@@ -11,18 +11,23 @@ from dm_env import specs
 import numpy as np
 
 from impala_tf import config as config_lib
+from impala_tf.envs import copies
 from impala_tf.envs import word_ids
 from impala_tf.runs import metrics
+
+# Parts of `BatchedEnvironment.interface`.
+CONVERSIONS = ('actions', 'observations')
 
 
 class ActionError(config_lib.UserError):
   """An action that the environment does not have."""
 
 
-class SimulatorError(RuntimeError):
+class SimulatorError(Exception):
   """A simulator's failure: one line with level, copy, place and cause.
 
-  It is no `UserError`, since a restarted actor may go on.
+  It is no `UserError`, since a restarted actor may go on. It is no RuntimeError
+  because contextlib takes one for the StopIteration that caused it.
   """
 
 
@@ -41,8 +46,8 @@ def continuous(minimum: np.ndarray, maximum: np.ndarray) -> specs.BoundedArray:
 class ActionBox:
   """A box of continuous actions, and the unit in which an agent gives them.
 
-  If `scaled`, an agent's -1 and 1 stand for the bounds, in numbers that have
-  both. Else its unit is the simulator's.
+  If `scaled`, an agent's -1 and 1 stand for the bounds of numbers that have
+  two. Otherwise its unit is the simulator's.
   """
   low: np.ndarray  # [D], of the simulator's dtype.
   high: np.ndarray  # Likewise.
@@ -83,8 +88,8 @@ def num_choices(action_spec: specs.BoundedArray) -> np.ndarray:
 class SideChannels(NamedTuple):
   """Arrays that are observed beside `observation`, or their specs.
 
-  Names and meanings are those of `types.EnvOutput`; a missing channel is ().
-  Of environments that have ended no episode, metrics are `metrics.MISSING`.
+  `types.EnvOutput` explains them; a missing channel is (). Metrics are
+  `metrics.MISSING` before an environment's first episode has ended.
   """
   instruction: Any = ()  # int32 [E, L].
   features: Any = ()  # float32 [E, F].
@@ -100,33 +105,31 @@ class BatchedEnvironment(abc.ABC):
 
   The interface is that of dm_env with a leading [E]. Seeds are 0 or more.
 
-  An environment resets itself: within the step that terminates its episode, and
-  one step later after a time limit, whose last observation is a separate row.
-  The table in `types.py` says what step type and discount mean together. A
-  row's reward and discount belong to the action before it, its observation to
-  the action after it; an action at a LAST row is not played.
+  An environment resets itself within the step that terminates its episode, and
+  one step after a time limit, whose last observation is a separate row.
+  `types.py` has the table of step types and discounts. A row's reward and
+  discount belong to the action before it, its observation to the action after
+  it; an action at a LAST row is not played.
 
-  The arrays of a `dm_env.TimeStep` belong to the environment and **may be
-  overwritten by the next call** of `reset` or `step`: copy what must last.
+  The arrays of a `dm_env.TimeStep` **may be overwritten by the next call** of
+  `reset` or `step`: copy what must last.
 
   Attributes:
     level: name by which the batch was made, for messages.
     num_envs: E.
     frames_per_step: emulator frames in one agent step; 1 without repeats.
     frames_per_sec: emulator frames in a second of play, for videos.
-    frame_stack: S. If S > 1 an observation is [H, W, S], the oldest frame
-      first, and frames before the episode's first are zero. If S = 1,
-      observations are not stacked.
-    level_index: int32 [E], number of each environment's level among those of
-      the run; 0 unless there are several (`envs.multi_level`).
-    instruction_length: L, words of an instruction that the agent gets; 0 if it
-      gets no instructions.
-    instruction, features, action_mask, episode_metrics: each of
-      `side_channels`, overwritten like the observations.
+    frame_stack: S. If S > 1, observations are [H, W, S], the oldest frame
+      first, with zeros before the episode's first.
+    level_index: int32 [E], number of each environment's level in the run.
+    instruction_length: L, words of an instruction; 0 for no instructions.
+    instruction, features, action_mask, episode_metrics: `side_channels`,
+      overwritten like the observations.
     action_box: bounds of continuous actions; None for discrete ones.
-    remarks: what a user should know before the level is learned, in a line
-      each.
+    remarks: sentences that a user should read before the level is learned,
+      without its name.
     episode_metric_names: names of M numbers that the level reports of episodes.
+    num_instructions_cut: number of instructions that had more than L words.
     reward_scale: factor of the rewards that agents get; `step` returns rewards
       without it.
   """
@@ -159,16 +162,24 @@ class BatchedEnvironment(abc.ABC):
     self.episode_metrics: Any = channel(
         len(episode_metric_names), metrics.MISSING, np.float32)
     self._instruction_texts = [''] * num_envs
-    self._num_instructions_cut = 0
+    self.num_instructions_cut = 0
     self._action_spec = action_spec
     self._is_discrete = np.issubdtype(action_spec.dtype, np.integer)
     self.action_box: Any = None
+    self._interface: Dict[str, Any] = {}
     if self._is_discrete:
       self._num_choices = num_choices(action_spec).astype(np.uint32)
     else:
-      self.action_box = ActionBox(action_spec.minimum, action_spec.maximum)
+      self._scale_actions(action_spec.minimum, action_spec.maximum)
     self.remarks: List[str] = []
     self._observation_spec = observation_spec
+    self._numbers = copies.numbers()
+
+  def name_of(self, i: int) -> str:
+    """Names environment i by its number in the run, for messages."""
+    # The only one of a batch needs no number; its process may be named by it.
+    return (f'environment {self._numbers[i]}' if self.num_envs > 1
+            else 'the environment')
 
   def action_spec(self) -> specs.BoundedArray:
     """Returns one environment's spec, made by `discrete` or its siblings."""
@@ -180,7 +191,7 @@ class BatchedEnvironment(abc.ABC):
 
   @property
   def side_channels(self) -> SideChannels:
-    """Everything beside `observation` at the last observations."""
+    """Everything beside the last `observation`."""
     return SideChannels(self.instruction, self.features, self.action_mask,
                         self.episode_metrics)
 
@@ -193,18 +204,21 @@ class BatchedEnvironment(abc.ABC):
   def interface(self) -> Dict[str, Any]:
     """Describes what a policy converts outside of training, as data.
 
-    It has the bounds of actions that are scaled; subclasses add to it.
+    It has bounds of 'actions' that are scaled, and the space of 'observations'
+    that are converted; or None if other levels of the run have another.
     """
-    box = self.action_box
-    if box is None or not box.scaled:
-      return {}
-    return {'actions': [box.low.tolist(), box.high.tolist(),
-                        str(box.low.dtype)]}
+    return self._interface
 
-  @property
-  def num_instructions_cut(self) -> int:
-    """Number of instructions so far that had more than L words."""
-    return self._num_instructions_cut
+  def keep_common_interface(self, other: 'BatchedEnvironment') -> None:
+    """Replaces by None whatever another level has not alike in `interface`."""
+    self._interface = {
+        name: value if other.interface().get(name) == value else None
+        for name, value in self._interface.items()}
+
+  def _scale_actions(self, low: np.ndarray, high: np.ndarray) -> None:
+    """Has actions from -1 to 1 scaled to the simulator's bounds, [D] each."""
+    self.action_box = ActionBox(low, high)
+    self._interface['actions'] = [low.tolist(), high.tolist(), str(low.dtype)]
 
   @abc.abstractmethod
   def reset(self) -> dm_env.TimeStep:
@@ -227,8 +241,8 @@ class BatchedEnvironment(abc.ABC):
                    truncated: Any = False) -> dm_env.TimeStep:
     """Makes the rows of a step: FIRST, LAST or MID.
 
-    `begins` and `truncated`, bool [E], are True where a row begins an episode,
-    and where a time limit ends one there.
+    `begins`, bool [E], marks rows that begin an episode, and `truncated` rows
+    in which a time limit ends one.
     """
     # FIRST is 0, MID is 1 and LAST is 2.
     return dm_env.TimeStep(
@@ -243,12 +257,12 @@ class BatchedEnvironment(abc.ABC):
     self._instruction_texts[i] = text
     ids = word_ids.word_ids(text)
     if len(ids) > self.instruction_length:
-      if not self._num_instructions_cut:
+      if not self.num_instructions_cut:
         logging.warning(
             '%s: an instruction of %d words is cut to the %d of '
             'AgentConfig.instruction_length, and others may be: "%s"',
             self.level, len(ids), self.instruction_length, text)
-      self._num_instructions_cut += 1
+      self.num_instructions_cut += 1
       ids = ids[:self.instruction_length]
     self.instruction[i] = word_ids.PADDING
     self.instruction[i, :len(ids)] = ids
@@ -256,13 +270,11 @@ class BatchedEnvironment(abc.ABC):
   def step(self, actions: np.ndarray) -> dm_env.TimeStep:
     """Plays one agent step in every environment, after `reset`.
 
-    Actions are int32 [E] or [E, D], each within `action_spec()`; or float32 [E,
-    D], which `action_box` fits to its bounds.
-
-    Returns `step_type` uint8 [E]; `reward` float32 [E], raw; `discount` float32
-    [E], 0 or 1; `observation` [E, ...] as `observation_spec()` says. Raises
-    ActionError for actions of another type or shape, out of range, or not
-    finite: some simulators would hang.
+    Actions are int32 [E] or [E, D], within `action_spec()`; or float32 [E, D],
+    which `action_box` fits to its bounds. Returns `step_type` uint8 [E];
+    `reward` float32 [E], raw; `discount` float32 [E], 0 or 1; `observation`
+    [E, ...]. Raises ActionError for actions of another type or shape, out of
+    range, or not finite: some simulators would hang.
     """
     spec = self._action_spec
     wanted = (self.num_envs,) + spec.shape
@@ -273,36 +285,38 @@ class BatchedEnvironment(abc.ABC):
           f'{self.level}: actions must be a NumPy array, {spec.dtype} of '
           f'shape {wanted}, but are {array.dtype} of shape {array.shape} '
           f'({type(actions).__name__})')
-    if not self._are_valid(actions):
-      raise ActionError(self._complaint(actions))
+    is_wrong = self._is_wrong(actions)
+    if is_wrong.any():
+      raise ActionError(self._complaint(actions, is_wrong))
     if self.action_box is not None:
       actions = self.action_box.fit(actions)
     return self._step(actions)
 
-  def take_simulators_units(self) -> None:
-    """Has `step` take continuous actions as `policy.act` returns them."""
-    if self.action_box is not None:
+  def take_simulators_units(
+      self, names: Sequence[str] = CONVERSIONS) -> None:
+    """Leaves to policies what they convert, by its names in `interface`.
+
+    Then `step` takes continuous actions in the simulator's unit.
+    """
+    if self.action_box is not None and 'actions' in names:
       self.action_box = dataclasses.replace(self.action_box, scaled=False)
+      self._interface.pop('actions', None)
 
-  def _are_valid(self, actions: np.ndarray) -> bool:
+  def _is_wrong(self, actions: np.ndarray) -> np.ndarray:
     if not self._is_discrete:
-      return bool(np.isfinite(actions).all())
-    # Seen as unsigned, a negative action is too large: one reduction does both.
-    if actions.ndim == 1:
-      return actions.view(np.uint32).max() < self._num_choices
-    return bool((actions.view(np.uint32) < self._num_choices).all())
+      return ~np.isfinite(actions)
+    # Seen as unsigned, a negative action is too large: one comparison does.
+    return actions.view(np.uint32) >= self._num_choices
 
-  def _complaint(self, actions: np.ndarray) -> str:
+  def _complaint(self, actions: np.ndarray, is_wrong: np.ndarray) -> str:
+    wrong = np.flatnonzero(is_wrong.reshape([self.num_envs, -1]).any(axis=1))[0]
     if not self._is_discrete:
-      wrong = np.flatnonzero(~np.isfinite(actions).all(axis=1))
-      return (f'{self.level}: the action of environment {wrong[0]} is not '
+      return (f'{self.level}: the action of {self.name_of(wrong)} is not '
               'finite, as of a network that has diverged; lower '
               'OptimizerConfig.learning_rate')
-    maximum = self._action_spec.maximum
-    is_wrong = (actions < 0) | (actions > maximum)
-    wrong = np.flatnonzero(is_wrong.reshape([self.num_envs, -1]).any(axis=1))
-    return (f'{self.level}: action {actions[wrong[0]]} of environment '
-            f'{wrong[0]} is out of range; it must be within 0 to {maximum}')
+    return (f'{self.level}: action {actions[wrong]} of {self.name_of(wrong)} '
+            'is out of range; it must be within 0 to '
+            f'{self._action_spec.maximum}')
 
   @abc.abstractmethod
   def _step(self, actions: np.ndarray) -> dm_env.TimeStep:

@@ -1,6 +1,5 @@
 """The table of all domains, and environments made from names of levels."""
 
-import dataclasses
 import difflib
 import re
 import sys
@@ -58,40 +57,35 @@ def register(name: str, domain: domain_lib.Domain) -> None:
 
 
 def domain_of(level: str) -> Optional[domain_lib.Domain]:
-  """Returns the domain of a level, or None if there is no such domain."""
+  """Returns the domain of a level, or None."""
   return DOMAINS.get(level.partition('/')[0])
 
 
 def _of_other_library(level: str) -> Optional[str]:
   """Translates another library's name of a level, or returns None.
 
-  Ids that Gymnasium may know stay: 'gym/Blackjack-v1' is no Atari game, and
-  'gym/module:PongNoFrameskip-v4', like the user's own ids, may be anything.
+  Ids that Gymnasium may know stay: 'gym/Blackjack-v1' is no Atari game, and the
+  user's own ids may be anything.
   """
   if ':' in level:
     return None
-  name = level[len('gym/'):] if level.startswith('gym/') else level
-  if not _is_registered(name) and re.search(
-      r'^ALE/|(NoFrameskip|Deterministic)-v\d+$', name):
+  name = level.removeprefix('gym/')
+  gymnasium = sys.modules.get('gymnasium')
+  is_own = (user_modules.sources() and gymnasium
+            and name in gymnasium.registry)
+  if not is_own and re.search(r'^ALE/|(NoFrameskip|Deterministic)-v\d+$', name):
     games = atari.near_games(name.rpartition('/')[2])
     return f'atari/{games[0]}' if games else None
   if level != name or domain_of(level) is not None:
     return None
-  for prefix, domain in ('MiniGrid-', 'minigrid'), ('BabyAI-', 'babyai'):
-    if level.startswith(prefix):
-      return f'{domain}/{level[len(prefix):]}'
+  for prefix in 'MiniGrid', 'BabyAI':
+    if level.startswith(f'{prefix}-'):
+      return level.replace(f'{prefix}-', f'{prefix.lower()}/', 1)
   if re.fullmatch(r'(\w+/)?[\w-]+-v\d+', level):
     games = atari.near_games(level)
     is_game = len(games) == 1 and re.search('-v[045]$', level)
     return f'atari/{games[0]}' if is_game else f'gym/{level}'
   return None
-
-
-def _is_registered(env_id: str) -> bool:
-  """Returns whether Gymnasium knows an id after the user's imports."""
-  gymnasium = sys.modules.get('gymnasium')
-  return bool(user_modules.sources() and gymnasium
-              and env_id in gymnasium.registry)
 
 
 def _nearest(level: str) -> Optional[str]:
@@ -133,8 +127,8 @@ def known_domain(level: str) -> domain_lib.Domain:
 def check_level(level: str) -> None:
   """Raises ConfigError for a level that `make_environment` could not make.
 
-  No simulator is imported, so launchers can afford it. Unknown ids of
-  Gymnasium, MiniGrid, BabyAI and dm_control are found only when they are made.
+  No simulator is imported. Unknown ids of Gymnasium, MiniGrid, BabyAI and
+  dm_control are found only when they are made.
   """
   known_domain(level).check(level.partition('/')[2])
 
@@ -176,9 +170,9 @@ def make_environment(level: str, num_envs: int, seed: int,
                      ) -> environment.BatchedEnvironment:
   """Makes a batch of E environments of one level, not of the config's.
 
-  Environment i takes `seed + i`, so two actors' seeds should be at least E
-  apart. Without `training` full games are scored: a lost life does not end an
-  Atari episode, all cores are used, and DeepMind Lab plays its held-out levels.
+  Environment i takes `seed + i`. Without `training` full games are scored. Then
+  a lost life does not end an Atari episode, all cores are used, and DeepMind
+  Lab plays its held-out levels.
 
   Raises ConfigError if the level is unknown, its simulator is not installed, or
   it lacks what the config asks for.
@@ -186,12 +180,11 @@ def make_environment(level: str, num_envs: int, seed: int,
   _check_options(level, config)
   env = known_domain(level).make(
       level.partition('/')[2], num_envs, seed, config, training)
-  if env.action_box is not None:
-    env.action_box = dataclasses.replace(
-        env.action_box, scaled=config.environment.converted)
-    if not env.action_box.is_bounded.all():
-      env.remarks.append(
-          f'{level}: some of its actions are unbounded on a side, so these are '
-          'taken as they are, about -1 to 1 at first; a wrapper can scale them')
+  if not config.environment.converted:
+    env.take_simulators_units()
+  if env.action_box is not None and not env.action_box.is_bounded.all():
+    env.remarks.append(
+        'some actions are unbounded on a side, so these are taken as they are, '
+        'about -1 to 1 at first; a wrapper can scale them')
   env.reward_scale = config.environment.reward_scale
   return env

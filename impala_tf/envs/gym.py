@@ -5,14 +5,13 @@ import copy
 import importlib
 import inspect
 import sys
-from typing import Any, Callable, Iterator, Mapping, Optional, Sequence
+from typing import Any, Callable, Iterator, Mapping, Optional, Sequence, Tuple
 
 from absl import logging
 from dm_env import specs
 import numpy as np
 
 from impala_tf import config as config_lib
-from impala_tf.envs import copies
 from impala_tf.envs import display
 from impala_tf.envs import domain
 from impala_tf.envs import environment
@@ -33,10 +32,8 @@ _NORMALISERS = ('NormalizeObservation', 'NormalizeReward')
 def check_module(level: str) -> None:
   """Raises ConfigError if Gymnasium would import an untrusted module.
 
-  Its ids may be 'module:Name-v0', and configs may come from strangers. So that
-  they cannot run code, the user imports such modules with --import.
-
-  `level` has its domain, such as 'gym/module:Name-v0'.
+  Configs may come from strangers, who must not run code by an id such as
+  'gym/module:Name-v0'. So the user imports such modules with --import.
   """
   module, colon, name = level.partition('/')[2].rpartition(':')
   if colon and not user_modules.is_loaded(module):
@@ -72,16 +69,14 @@ class GymEnvironment(serial.SerialEnvironment):
   `MultiDiscrete` [D], counted from 0 whatever their `start` is, or a `Box` [D]
   of floats, to whose bounds they are fitted.
 
-  Discrete actions are masked if the first reset's `info`, which the constructor
-  reads, has an 'action_mask', if the observation is a Dict with one, or if
-  there is a method `action_masks`. Then there must always be one: nonzero for
-  each action that is legal next, [A], or for each value of each choice of
-  `MultiDiscrete`, in one array or a tuple. Of the last `info` of an episode the
-  numbers under `episode_metric_names` are read; nothing else is.
+  Discrete actions are masked if the first `info` or a Dict of observations has
+  an 'action_mask', or if there is a method `action_masks`. Then each step needs
+  a mask, nonzero for each action that is legal next. `MultiDiscrete` has one
+  array, or a tuple with one for each choice. Of the last `info` of an episode
+  the numbers under `episode_metric_names` are read; nothing else is.
 
   The environment's own time limit truncates. Termination wins if both fall on
-  one step. Environment i is seeded with `seed + i`. One that fails in play is
-  made anew.
+  one step. Environment i is seeded with `seed + i`.
   """
 
   def __init__(self, env_id: str, num_envs: int, seed: int,
@@ -97,58 +92,58 @@ class GymEnvironment(serial.SerialEnvironment):
     `level` is for messages, by default 'gym/<env_id>'; `make` makes one of its
     seed and `kwargs`, instead of the id. If not `converted`, masks are looked
     for in the `info` alone; for `pictures` see `spaces.Converter`, too. Raises
-    ConfigError if it is not installed, cannot be made or reset, or has
-    unsupported spaces.
+    ConfigError if an environment cannot be made or reset, or has unsupported
+    spaces.
     """
     level = level or f'gym/{env_id}'
-    self._seed = seed
-    self._envs: list[Any] = []
+    self._first_resets: dict[int, Any] = {}
+    make_one = _maker(level, env_id, kwargs or {}, make)
+
+    def make_and_reset(i, seed):
+      # Whether actions are masked must be known before the first step.
+      env, self._first_resets[i] = make_one(seed)
+      return env
+
+    simulators = serial.Simulators(make_and_reset, num_envs, seed)
     try:
-      self._make = _maker(level, env_id, kwargs or {}, make)
-      for i in range(num_envs):
-        self._envs.append(self._make(i, seed + i))
-      actions = self._envs[0].action_space
+      actions = simulators[0].action_space
       action_spec = _action_spec(level, actions)
       is_discrete = np.issubdtype(action_spec.dtype, np.integer)
-      _check_alike(level, self._envs)
-      # Whether actions are masked must be known before the first step.
-      self._first_resets = {}
-      for i, env in enumerate(self._envs):
-        with _told(level):
-          self._first_resets[i] = env.reset(seed=seed + i)
+      _check_alike(level, simulators)
       is_masked = any(
           spaces.MASK in info for _, info in self._first_resets.values())
       if is_masked and not is_discrete:
         raise _unsupported(level, 'a mask of actions', actions,
                            'one of Discrete or MultiDiscrete')
       seeks_masks = converted and is_discrete and not is_masked
-      self._converter = _converter(
-          level, self._envs[0].observation_space, converted and pictures,
-          environment.num_choices(action_spec).sum() if seeks_masks else 0)
+      with _as_config_error(level):
+        self._converter = spaces.Converter(
+            simulators[0].observation_space, converted and pictures,
+            environment.num_choices(action_spec).sum() if seeks_masks else 0)
       self._asks_for_masks = (
           seeks_masks and not self._converter.has_mask
-          and self._envs[0].has_wrapper_attr('action_masks'))
+          and simulators[0].has_wrapper_attr('action_masks'))
     except BaseException:
-      self.close()
+      simulators.close()
       raise
     super().__init__(
-        level, num_envs, action_spec, self._converter.observation_spec,
+        level, simulators, action_spec, self._converter.observation_spec,
         instruction_length=instruction_length,
         num_features=self._converter.num_features,
         has_action_mask=(
             is_masked or self._converter.has_mask or self._asks_for_masks),
         episode_metric_names=episode_metric_names)
-    self._num_remade = 0
     self._num_values = np.atleast_1d(action_spec.maximum) + 1
     if not is_discrete:
-      self.action_box = environment.ActionBox(actions.low, actions.high)
+      self._scale_actions(actions.low, actions.high)
+    self._interface['observations'] = self._converter.description()
     self._has_warned: set[str] = set()
-    self.remarks += [
-        f'{level}: the statistics of its {name} are in no checkpoint, so that '
-        'evaluation is worse than training; leave the wrapper out, and set '
+    self.remarks += [*self._converter.remarks, *(
+        f'the statistics of the wrapper {name} are in no checkpoint, so that '
+        'evaluation is worse than training; leave it out, and set '
         'AgentConfig.normalise_observations = True'
-        for name in _normalisers(self._envs[0])]
-    metadata = self._envs[0].metadata or {}
+        for name in _normalisers(simulators[0]))]
+    metadata = simulators[0].metadata or {}
     self.frames_per_sec = metadata.get('render_fps') or self.frames_per_sec
     # Only discrete actions have a `start`.
     self._first_action = np.asarray(getattr(actions, 'start', 0), np.int64)
@@ -156,7 +151,7 @@ class GymEnvironment(serial.SerialEnvironment):
   def _begin(self, i: int) -> np.ndarray:
     # The constructor's reset comes first.
     observation, info = (
-        self._first_resets.pop(i, None) or self._envs[i].reset())
+        self._first_resets.pop(i, None) or self._simulators[i].reset())
     return self._observe(i, observation, info)
 
   def _advance(self, i: int, action: np.ndarray) -> serial.Transition:
@@ -164,12 +159,12 @@ class GymEnvironment(serial.SerialEnvironment):
       action = action + self._first_action
     try:
       observation, reward, terminated, truncated, info = (
-          self._envs[i].step(action))
+          self._simulators[i].step(action))
     except ValueError as error:
       if 'values to unpack (expected 5' not in str(error):  # Or in a wrapper.
         raise
       raise config_lib.UserError(
-          f'{self.level}: step of environment {i} must return 5 values '
+          f'{self.level}: step of {self.name_of(i)} must return 5 values '
           '(observation, reward, terminated, truncated, info), but there are '
           f'{error}') from error
     if terminated or truncated:
@@ -181,33 +176,25 @@ class GymEnvironment(serial.SerialEnvironment):
         observation, self._reward(i, reward), terminated, truncated)
 
   def _reward(self, i: int, given: Any) -> float:
-    """Converts a reward of environment i; UserError unless it is a number."""
+    """Converts a reward; raises UserError unless it is a number."""
     reward = spaces.cast(np.asarray(given), np.float64)
     if reward is None or reward.size != 1:
       raise config_lib.UserError(
-          f'{self.level}: the reward of environment {i} must be one number, '
+          f'{self.level}: the reward of {self.name_of(i)} must be one number, '
           f'but is {given!r}')
     self._warn_unless_finite('reward', i, reward)
     return reward.item()
 
   def _warn_unless_finite(self, what: str, i: int, numbers: np.ndarray) -> None:
-    # Unrolls with such numbers are refused later, where nobody knows whose.
+    # Unrolls with such numbers are refused later, by those who do not know it.
     if not np.isfinite(numbers).all():
-      self._warn_once(what, f'the {what} of environment {i} is not finite; it '
-                      'is not learned from')
+      self._warn_once(what, f'the {what} of {self.name_of(i)} is not finite; '
+                      'it is not learned from')
 
   def _warn_once(self, what: str, text: str) -> None:
     if what not in self._has_warned:
       self._has_warned.add(what)
       logging.warning('%s: %s', self.level, text)
-
-  def _remake(self, i: int, error: environment.SimulatorError) -> None:
-    _close(self._envs[i])
-    self._num_remade += 1
-    seeds = np.random.SeedSequence([self._seed + i, self._num_remade])
-    seed = int(seeds.generate_state(1)[0] >> 2)
-    self._envs[i] = self._make(i, seed)
-    self._first_resets[i] = self._envs[i].reset(seed=seed)
 
   def _observe(self, i: int, observation: Any, info: Mapping[str, Any],
                is_last: bool = False) -> np.ndarray:
@@ -220,7 +207,7 @@ class GymEnvironment(serial.SerialEnvironment):
       observed = self._converter(observation)
     except spaces.SpaceError as error:
       raise config_lib.UserError(
-          f'{self.level}: the observation of environment {i} {error}'
+          f'{self.level}: the observation of {self.name_of(i)} {error}'
       ) from error
     if observed.observation.dtype != np.uint8:
       self._warn_unless_finite('observation', i, observed.observation)
@@ -230,14 +217,14 @@ class GymEnvironment(serial.SerialEnvironment):
     if len(self.action_mask) and not is_last:
       mask = observed.action_mask
       if self._asks_for_masks:
-        mask = self._envs[i].get_wrapper_attr('action_masks')()
+        mask = self._simulators[i].get_wrapper_attr('action_masks')()
       elif not self._converter.has_mask:
         mask = info.get(spaces.MASK)
       self.action_mask[i] = self._flat_mask(i, mask)
     return observed.observation
 
   def _flat_mask(self, i: int, mask: Any) -> Any:
-    what = f'the {spaces.MASK} of environment {i}'
+    what = f'the {spaces.MASK} of {self.name_of(i)}'
     try:
       return spaces.flat_mask(mask, self._num_values)
     except spaces.NothingLegal as error:
@@ -248,18 +235,16 @@ class GymEnvironment(serial.SerialEnvironment):
       raise config_lib.UserError(f'{self.level}: {what} {error}') from error
 
   def render(self) -> np.ndarray:
-    picture = np.asarray(self._envs[0].render())
+    picture = np.asarray(self._simulators[0].render())
     if picture.dtype.kind == 'f' and picture.max() <= 1:
       picture = picture * 255
     return picture.astype(np.uint8)
 
-  def interface(self) -> dict[str, Any]:
-    return {**super().interface(),
-            'observations': self._converter.description()}
-
-  def close(self) -> None:
-    for env in self._envs:
-      _close(env)
+  def take_simulators_units(
+      self, names: Sequence[str] = environment.CONVERSIONS) -> None:
+    super().take_simulators_units(names)
+    if 'observations' in names:
+      self._converter.leave_scale()
 
 
 def _number(value: Any) -> float:
@@ -271,42 +256,38 @@ def _number(value: Any) -> float:
   return number if np.isfinite(number) else metrics.MISSING
 
 
-def _close(env: Any) -> None:
-  """Closes an environment, so that others can be closed even if it fails."""
-  try:
-    env.close()
-  except serial.ERRORS as error:
-    logging.warning('close() of an environment failed: %s',
-                    serial.place_and_cause(error))
-
-
 def _maker(level: str, env_id: str, kwargs: Mapping[str, Any],
-           make: Optional[Callable[..., Any]]) -> Callable[[int, int], Any]:
-  """Returns a function that makes copy i of a batch with a seed.
+           make: Optional[Callable[..., Any]]
+           ) -> Callable[[int], Tuple[Any, Any]]:
+  """Returns a function that makes and resets an environment with a seed.
 
-  Both raise ConfigError if it cannot be made.
+  Both raise ConfigError if that fails.
   """
-  gymnasium = _import(level)
-  numbers = copies.numbers()
+  gymnasium = _import()
   render_mode: Mapping[str, str] = {}
   if make is None:
-    with _told(level, kwargs):
+    with _as_config_error(level, kwargs):
       render_mode = _render_mode(gymnasium, env_id)
 
-  def make_copy(i, seed):
+  def make_one(seed):
     # A copy for each, since some constructors change their arguments.
     own = copy.deepcopy(dict(kwargs))
-    with _told(level, kwargs), copies.constructing(numbers[i]):
-      if make is not None:
-        return make(seed, **own)
-      return gymnasium.make(env_id, **render_mode, **own)
+    with _as_config_error(level, kwargs):
+      env = (gymnasium.make(env_id, **render_mode, **own) if make is None
+             else make(seed, **own))
+    with contextlib.ExitStack() as stack:
+      stack.callback(env.close)
+      with _as_config_error(level):
+        first = env.reset(seed=seed)
+      stack.pop_all()
+    return env, first
 
-  return make_copy
+  return make_one
 
 
 @contextlib.contextmanager
-def _told(level: str, kwargs: Optional[Mapping[str, Any]] = None
-          ) -> Iterator[None]:
+def _as_config_error(level: str, kwargs: Optional[Mapping[str, Any]] = None
+                     ) -> Iterator[None]:
   """Turns what the user's code raises into a ConfigError.
 
   That is its constructor with `kwargs`; without these, its reset.
@@ -319,8 +300,7 @@ def _told(level: str, kwargs: Optional[Mapping[str, Any]] = None
     raise config_lib.ConfigError(
         f'EnvironmentConfig.level: {level} has {error}') from error
   except serial.ERRORS as error:
-    gymnasium = sys.modules['gymnasium']
-    if isinstance(error, (gymnasium.error.Error, ImportError)):
+    if isinstance(error, (_import().error.Error, ImportError)):
       raise _cannot_be_made(level, error) from error
     failure = 'cannot be reset' if kwargs is None else (
         f'cannot be made with EnvironmentConfig.kwargs = {dict(kwargs)}')
@@ -328,20 +308,15 @@ def _told(level: str, kwargs: Optional[Mapping[str, Any]] = None
         f'{level} {failure}: {_explain(error)}') from error
 
 
-def _import(level: str) -> Any:
-  """Imports Gymnasium; raises ConfigError."""
+def _import() -> Any:
+  """Imports Gymnasium, lazily: it and its environments are simulators."""
   display.draw_without_display()
-  try:
-    import gymnasium  # Lazily: it and what it registers are simulators.
-  except ImportError as error:
-    raise config_lib.ConfigError(
-        f'{level} needs the package gymnasium: pip install gymnasium'
-    ) from error
+  import gymnasium
   return gymnasium
 
 
 def _render_mode(gymnasium: Any, env_id: str) -> Mapping[str, str]:
-  """Returns the argument for pictures, where a constructor takes it."""
+  """Returns the argument for pictures, if a constructor takes it."""
   module, _, name = env_id.rpartition(':')
   if module:
     importlib.import_module(module)  # `check_module` has been passed.
@@ -368,25 +343,16 @@ def _normalisers(env: Any) -> list[str]:
   return found
 
 
-def _check_alike(level: str, envs: Sequence[Any]) -> None:
+def _check_alike(level: str, simulators: serial.Simulators) -> None:
   """Raises ConfigError unless all copies have the same spaces."""
   for what in 'observation_space', 'action_space':
-    first, *others = (getattr(env, what) for env in envs)
+    first, *others = (
+        getattr(simulators[i], what) for i in range(len(simulators)))
     for i, other in enumerate(others, 1):
       if other != first:
         raise config_lib.ConfigError(
             f'{level}: the {what} of copy 0 is {first}, but that of copy {i} '
             f'{other}; all copies must have the same')
-
-
-def _converter(level: str, *arguments: Any) -> spaces.Converter:
-  """Makes the converter of a level's observations; raises ConfigError."""
-  try:
-    return spaces.Converter(*arguments)
-  except spaces.SpaceError as error:
-    raise config_lib.ConfigError(
-        f'EnvironmentConfig.level: {level} has observations of {error}'
-    ) from error
 
 
 def _explain(error: BaseException) -> str:
@@ -442,10 +408,11 @@ def _make_level(env_id: str, num_envs: int, seed: int,
                 ) -> environment.BatchedEnvironment:
   """Makes a batch for the table of domains."""
   kwargs = config.environment.kwargs
-  _import(f'gym/{env_id}')
+  _import()
   from impala_tf.envs import gym_cart_pole  # Lazily: it needs Gymnasium.
   names = config.environment.episode_metric_names
-  if gym_cart_pole.is_cart_pole(env_id) and not kwargs and not names:
+  if (training and gym_cart_pole.is_cart_pole(env_id)
+      and not kwargs and not names):
     return gym_cart_pole.CartPoleEnvironment(env_id, num_envs, seed)
   return GymEnvironment(
       env_id, num_envs, seed, kwargs=kwargs,

@@ -34,7 +34,7 @@ class CartPoleEnvironment(environment.BatchedEnvironment):
   """E CartPoles that play as single ones do in a `GymEnvironment`.
 
   Gymnasium's own batch draws all starts from one stream. Here environment i has
-  its own, seeded with `seed + i`.
+  its own, seeded with `seed + i`. It is for training, which draws no pictures.
   """
 
   def __init__(self, env_id: str, num_envs: int, seed: int):
@@ -48,10 +48,8 @@ class CartPoleEnvironment(environment.BatchedEnvironment):
         f'gym/{env_id}', num_envs, environment.discrete(2),
         specs.Array(space.shape, np.float32, 'observation'))
     self.frames_per_sec = self._carts.metadata['render_fps']
-    self._random = [
-        seeding.np_random(seed + i)[0] for i in range(num_envs)]
+    self._random = [seeding.np_random(seed + i)[0] for i in range(num_envs)]
     self._was_truncated = np.zeros(num_envs, bool)
-    self._drawn: Any = None  # A `cartpole.CartPoleEnv`, once it is needed.
 
   def reset(self) -> dm_env.TimeStep:
     self._carts.reset()
@@ -60,7 +58,7 @@ class CartPoleEnvironment(environment.BatchedEnvironment):
     return self._first(self._observation())
 
   def _begin(self, begins: np.ndarray) -> None:
-    """Draws the starts of the next episodes where bool [E] is True."""
+    """Draws the starts of new episodes in the rows of bool [E]."""
     for i in np.flatnonzero(begins):
       self._carts.state[:, i] = self._random[i].uniform(_LOW, _HIGH, 4)
     self._carts.steps[begins] = 0
@@ -81,14 +79,4 @@ class CartPoleEnvironment(environment.BatchedEnvironment):
         begins, reward, ~terminated, self._observation(), truncated)
 
   def render(self) -> np.ndarray:
-    """Draws environment 0: uint8 [H, W, 3]."""
-    if self._drawn is None:
-      self._drawn = gymnasium.make(
-          self.level.partition('/')[2], render_mode='rgb_array').unwrapped
-    self._drawn.state = self._carts.state[:, 0]
-    return self._drawn.render()
-
-  def close(self) -> None:
-    """Closes the window of the pictures, if there is one."""
-    if self._drawn is not None:
-      self._drawn.close()
+    raise NotImplementedError('training has no pictures')

@@ -20,15 +20,13 @@ class MinigridEnvironment(gym.GymEnvironment):
   """E copies of one level of MiniGrid or BabyAI.
 
   The agent sees the 7 x 7 cells before it. Each has an object, its colour, and
-  whether a door is open, closed or locked. The package numbers these names (a
-  key is 5, a ball 6), so each becomes a one-hot vector: the observation is
-  float32 [7, 7, 20], 11 objects, 6 colours and 3 states. It is not uint8
-  because it is no picture.
+  whether a door is open, closed or locked. The package numbers these names;
+  here each is a one-hot vector: float32 [7, 7, 20], of 11 objects, 6 colours
+  and 3 states.
 
   Actions: 0 turn left, 1 turn right, 2 forward, 3 pick up, 4 drop, 5 toggle, 6
-  done. Some levels ignore some of them. The mission, a sentence, is the
-  instruction. Levels whose mission differs between episodes, such as most of
-  BabyAI's, cannot be solved without it.
+  done. The mission, a sentence, is the instruction. Most of BabyAI's levels
+  cannot be solved without it.
 
   A level's own limit of steps truncates. Rewards are the package's: in most
   levels 1 - 0.9 (steps / limit) at the goal and 0 elsewhere.
@@ -39,9 +37,9 @@ class MinigridEnvironment(gym.GymEnvironment):
                **options: Any):
     """Makes the environments of a level of `domain`, 'minigrid' or 'babyai'.
 
-    Names lack the package's 'MiniGrid-' or 'BabyAI-': 'DoorKey-5x5-v0' or
-    'GoToLocal-v0'. `instruction_length` 0 means no missions; `options` are
-    those of `GymEnvironment`. Raises ConfigError if there is no such level.
+    Names lack the package's 'MiniGrid-' or 'BabyAI-'. `instruction_length` 0
+    means no missions; `options` are those of `GymEnvironment`. Raises
+    ConfigError if there is no such level.
     """
     # Lazily: they are simulators. pygame would greet on standard output.
     os.environ.setdefault('PYGAME_HIDE_SUPPORT_PROMPT', '1')
@@ -72,7 +70,7 @@ class MinigridEnvironment(gym.GymEnvironment):
   def _observe(self, i: int, observation: Any, info: Mapping[str, Any],
                is_last: bool = False) -> np.ndarray:
     if self.instruction_length:
-      self._instruct(i, self._envs[i].unwrapped.mission)
+      self._instruct(i, self._simulators[i].unwrapped.mission)
     return super()._observe(i, observation, info, is_last)
 
 

@@ -1,13 +1,12 @@
 """Environments of the configured levels, of one or of several in a batch.
 
 Section 5.3 of Espeholt et al. 2018 allocates a fixed number of actors to each
-task. Here environments are allocated: number g of all environments of a run
-plays level g mod L, so that their numbers differ by one at most.
+task. Here environment g of a run plays level g mod L, so that levels'
+environments differ by one at most.
 """
 
-import contextlib
 import functools
-from typing import Any, Callable, Dict, List, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
 import dm_env
 from dm_env import specs
@@ -32,32 +31,30 @@ def make_environment(config: Union[config_lib.Config, str], num_envs: int = 1,
   """Makes a batch of environments of the configured levels.
 
   Args:
-    config: config of a run; or the name of a level, such as 'atari/pong', for
-      a config that has all other values by default.
+    config: config of a run, or a level's name, such as 'atari/pong'.
     num_envs: E.
     seed: 0 or more; that of environment i is `seed` + i.
     training: whether lost lives end discounted returns, and levels that have
       held-out variants play those for training.
-    first_slot: number of the first environment among all of a run, which its
-      constructor can read (`copies`), and which decides which of several levels
-      it plays; see `slots`.
+    first_slot: number of the first environment in the run, which its
+      constructor can read (`copies`), and which decides the level (`slots`).
 
-  Returns:
-    Environments that are stepped as one batch; see `envs.environment`.
-
-  Raises:
-    ConfigError: if there is no such level, or it is not installed.
+  Raises ConfigError if there is no such level, or it is not installed.
   """
   if isinstance(config, str):
-    config = config_lib.Config(
-        environment=config_lib.EnvironmentConfig(level=config))
+    config = _config_of(config)
   level, make = config.environment.level, make_level(config, training)
   levels = levels_lib.expand(level)
-  if len(levels) == 1:
-    with copies.numbered(range(first_slot, first_slot + num_envs)):
+  with copies.numbered(range(first_slot, first_slot + num_envs)):
+    if len(levels) == 1:
       return make(levels[0], num_envs, seed)
-  return MultiLevelEnvironment(
-      levels_lib.short_name(level), levels, num_envs, seed, first_slot, make)
+    return MultiLevelEnvironment(
+        levels_lib.short_name(level), levels, num_envs, seed, first_slot, make)
+
+
+def _config_of(level: str) -> config_lib.Config:
+  return config_lib.Config(
+      environment=config_lib.EnvironmentConfig(level=level))
 
 
 def make_for_policies(config: Union[config_lib.Config, str], num_envs: int = 1,
@@ -65,10 +62,18 @@ def make_for_policies(config: Union[config_lib.Config, str], num_envs: int = 1,
                       ) -> environment.BatchedEnvironment:
   """Makes environments as `make_environment` does, for `load_policy`.
 
-  They take continuous actions in the simulator's units, as policies give them.
+  They take continuous actions in the simulator's units, as policies give them,
+  and leave it to policies to scale pictures. Both hold for several levels if
+  these are alike; else actions are from -1 to 1, as for agents.
   """
+  if isinstance(config, str):
+    config = _config_of(config)
   env = make_environment(config, num_envs, seed, training)
-  env.take_simulators_units()
+  if len(levels_lib.expand(config.environment.level)) > 1:
+    common = make_probe(config).interface()
+    env.take_simulators_units([name for name in common if common[name]])
+  else:
+    env.take_simulators_units()
   return env
 
 
@@ -83,8 +88,8 @@ def slots(num_levels: int, first_slot: int, num_envs: int
           ) -> List[Tuple[int, slice]]:
   """Shares the E environments of a process out over the L levels.
 
-  `first_slot` is the number of the process's first environment among all of the
-  run. Returns the index and the rows of each level that the process plays.
+  `first_slot` is the number of the first in the run. Returns the index and the
+  rows of each level that the process plays.
   """
   # Neighbours play different levels. Since unrolls are sent in the order of
   # rows, each batch of the learner is then of many levels.
@@ -110,10 +115,13 @@ def check_alike(level: environment.BatchedEnvironment,
 def _describe(env: environment.BatchedEnvironment) -> Dict[str, Any]:
   """Describes what agents depend on, by its name in messages; '': actions."""
   spec, observations = env.action_spec(), env.observation_spec()
+  box = env.action_box
   if isinstance(spec, specs.DiscreteArray):
     actions = f'{spec.num_values} actions'
   elif np.issubdtype(spec.dtype, np.integer):
     actions = f'choices of {environment.num_choices(spec).tolist()} actions'
+  elif box is not None and box.scaled:
+    actions = f'continuous actions with two bounds {box.is_bounded.tolist()}'
   else:
     actions = (f'continuous actions within {spec.minimum.tolist()} and '
                f'{spec.maximum.tolist()}')
@@ -126,22 +134,35 @@ def _describe(env: environment.BatchedEnvironment) -> Dict[str, Any]:
           'stacked frames ': env.frame_stack}
 
 
-def check_levels(config: config_lib.Config, make: MakeFn) -> None:
-  """Raises ConfigError if one agent could not play all levels of a run.
+def make_probe(config: config_lib.Config, make: Optional[MakeFn] = None
+               ) -> environment.BatchedEnvironment:
+  """Makes and closes an environment of the first level, for its specs.
 
-  Starts each level once, unless all of them must be alike.
+  All other levels of a run are made once, one after another, unless all must be
+  alike. `remarks` are then of all, with their names, and `interface` has what
+  they have in common. `make` is by default that of the config.
+
+  Raises ConfigError if one agent could not play all levels.
   """
-  levels = levels_lib.expand(config.environment.level)
-  if len(levels) == 1:
-    return
-  domain, *others = {factory.domain_of(level) for level in levels}
+  make = make or make_level(config, training=True)
+  first, *others = levels_lib.expand(config.environment.level)
+  domains = {factory.domain_of(level) for level in (first, *others)}
   # Starting all levels takes up to a minute.
-  if domain is not None and not others and domain.is_uniform(config):
-    return
-  with contextlib.closing(make(levels[0], 1, 0)) as first:
-    for name in levels[1:]:
-      with contextlib.closing(make(name, 1, 0)) as other:
-        check_alike(first, other)
+  if len(domains) == 1 and factory.known_domain(first).is_uniform(config):
+    others = []
+  probe = make(first, 1, 0)
+  probe.close()  # Only then another: there may be one licence for all.
+  levels_of = {remark: [first] for remark in probe.remarks}
+  for level in others:
+    other = make(level, 1, 0)
+    other.close()
+    check_alike(probe, other)
+    probe.keep_common_interface(other)
+    for remark in other.remarks:
+      levels_of.setdefault(remark, []).append(level)
+  probe.remarks = [f'{", ".join(levels)}: {remark}'
+                   for remark, levels in levels_of.items()]
+  return probe
 
 
 def make_workers(level: str, seed: int, first_slot: int, make: MakeFn,
@@ -157,10 +178,11 @@ def make_workers(level: str, seed: int, first_slot: int, make: MakeFn,
   indices = [slots(len(levels), first_slot + row, 1)[0][0]
              for row in range(num_envs)]
   assert config.env_processes is not None, 'without, there are no workers'
-  return env_processes.Workers(
-      functools.partial(_make_one, levels, seed, first_slot, indices, make),
-      num_envs, config.env_processes, config.env_timeout_secs,
-      [levels[index] for index in indices])
+  with copies.numbered(range(first_slot, first_slot + num_envs)):
+    return env_processes.Workers(
+        functools.partial(_make_one, levels, seed, first_slot, indices, make),
+        num_envs, config.env_processes, config.env_timeout_secs,
+        [levels[index] for index in indices])
 
 
 def _make_one(levels: Sequence[str], seed: int, first_slot: int,
@@ -207,8 +229,8 @@ class MultiLevelEnvironment(environment.BatchedEnvironment):
         has_action_mask=bool(side_channels.action_mask),
         episode_metric_names=first.episode_metric_names)
     self.reward_scale = first.reward_scale
-    self.action_box = None  # Each level fits its own actions.
-    self.remarks = first.remarks
+    self.action_box = None  # Each level fits its own actions,
+    self._interface = {}  # and `make_probe` knows what all have in common.
     self.level_index = level_index
     self._timestep = self._first(np.zeros((num_envs, *spec.shape), spec.dtype))
 
@@ -230,17 +252,13 @@ class MultiLevelEnvironment(environment.BatchedEnvironment):
     for array, value in zip(self.side_channels, group.side_channels):
       if isinstance(array, np.ndarray):
         array[rows] = value
+    self.num_instructions_cut = sum(
+        group.num_instructions_cut for group in self._groups)
 
-  def interface(self) -> Dict[str, Any]:
-    return self._groups[0].interface()
-
-  def take_simulators_units(self) -> None:
+  def take_simulators_units(
+      self, names: Sequence[str] = environment.CONVERSIONS) -> None:
     for group in self._groups:
-      group.take_simulators_units()
-
-  @property
-  def num_instructions_cut(self) -> int:
-    return sum(group.num_instructions_cut for group in self._groups)
+      group.take_simulators_units(names)
 
   def render(self) -> np.ndarray:
     return self._groups[0].render()

@@ -3,7 +3,7 @@
 import abc
 import contextlib
 import traceback
-from typing import Any, Iterator, NamedTuple
+from typing import Any, Callable, Iterator, List, NamedTuple
 
 from absl import logging
 import dm_env
@@ -11,6 +11,7 @@ from dm_env import specs
 import numpy as np
 
 from impala_tf import config as config_lib
+from impala_tf.envs import copies
 from impala_tf.envs import environment
 from impala_tf.storage import files
 
@@ -32,20 +33,65 @@ class Transition(NamedTuple):
   truncated: bool  # Whether a time limit ends it here; a termination wins.
 
 
+class Simulators:
+  """The simulators of a batch, each of which can be replaced by a new one."""
+
+  def __init__(self, make: Callable[[int, int], Any], num_envs: int, seed: int):
+    """Makes E simulators; none stays open if one fails.
+
+    `make` makes simulator i with a seed, at first `seed` + i. Meanwhile its
+    constructor can read its number in the run; see `copies`.
+    """
+    self._make, self._seed = make, seed
+    self._numbers = copies.numbers()
+    self._num_remade = 0
+    self._simulators: List[Any] = []
+    try:
+      for i in range(num_envs):
+        self._simulators.append(self._made(i, seed + i))
+    except BaseException:
+      self.close()
+      raise
+
+  def _made(self, i: int, seed: int) -> Any:
+    with copies.constructing(self._numbers[i]):
+      return self._make(i, seed)
+
+  def __getitem__(self, i: int) -> Any:
+    return self._simulators[i]
+
+  def __len__(self) -> int:
+    return len(self._simulators)
+
+  def remake(self, i: int) -> None:
+    """Closes simulator i and makes it anew, with another seed."""
+    _close(self._simulators[i])
+    self._num_remade += 1
+    seeds = np.random.SeedSequence([self._seed + i, self._num_remade])
+    self._simulators[i] = self._made(i, int(seeds.generate_state(1)[0] >> 2))
+
+  def close(self) -> None:
+    """Closes all, which are then forgotten; may be called twice."""
+    while self._simulators:
+      _close(self._simulators.pop())
+
+
 class SerialEnvironment(environment.BatchedEnvironment):
   """E simulators that are stepped in turn.
 
   A subclass says how one of them begins an episode, and how it steps. Side
   channels are written there, too.
 
-  All that they raise becomes a `SimulatorError`, but for UserErrors. If the
-  subclass can make a simulator anew, a rare failure costs its episode only.
+  All that they raise becomes a `SimulatorError`, except UserErrors. A rare
+  failure costs the episode, and its simulator is made anew.
   """
 
-  def __init__(self, level: str, num_envs: int,
+  def __init__(self, level: str, simulators: Simulators,
                action_spec: specs.BoundedArray, observation_spec: specs.Array,
                **options: Any):
+    num_envs = len(simulators)
     super().__init__(level, num_envs, action_spec, observation_spec, **options)
+    self._simulators = simulators
     self._observation = np.zeros(
         (num_envs, *observation_spec.shape), observation_spec.dtype)
     self._was_truncated = np.zeros(num_envs, bool)
@@ -60,10 +106,6 @@ class SerialEnvironment(environment.BatchedEnvironment):
   def _advance(self, i: int, action: Any) -> Transition:
     """Plays one agent step of simulator i."""
 
-  def _remake(self, i: int, error: environment.SimulatorError) -> None:
-    """Makes simulator i anew after an error, or raises it."""
-    raise error
-
   @contextlib.contextmanager
   def _explained(self, i: int) -> Iterator[None]:
     """Turns what simulator i raises into a `SimulatorError`."""
@@ -72,10 +114,9 @@ class SerialEnvironment(environment.BatchedEnvironment):
     except (config_lib.UserError, environment.SimulatorError):
       raise
     except ERRORS as error:
-      # In a batch of one, such as an environment process has, it is always 0.
-      which = f'environment {i}' if self.num_envs > 1 else 'the environment'
       raise environment.SimulatorError(
-          f'{self.level}: {which} failed: {place_and_cause(error)}') from error
+          f'{self.level}: {self.name_of(i)} failed: {place_and_cause(error)}'
+      ) from error
 
   def reset(self) -> dm_env.TimeStep:
     self._was_truncated[:] = False
@@ -116,7 +157,7 @@ class SerialEnvironment(environment.BatchedEnvironment):
       raise error
     try:
       with self._explained(i):
-        self._remake(i, error)
+        self._simulators.remake(i)
         self._observation[i] = self._begin(i)
     except config_lib.UserError as again:  # It could be made before.
       raise environment.SimulatorError(f'{error}; {again}') from again
@@ -124,6 +165,30 @@ class SerialEnvironment(environment.BatchedEnvironment):
         logging.WARNING, '%s; its episode is lost, and it is made anew '
         '(failure %d in %d steps)', _WARNING_INTERVAL_SECS, error,
         self._num_failures, self._steps_played)
+
+  def close(self) -> None:
+    self._simulators.close()
+
+
+@contextlib.contextmanager
+def starting(name: str) -> Iterator[None]:
+  """Turns what a simulator of this name raises at its start to ConfigError."""
+  try:
+    yield
+  except config_lib.ConfigError:
+    raise
+  except ERRORS as error:
+    raise config_lib.ConfigError(
+        f'{name} does not start: {files.one_line(error, None)}') from error
+
+
+def _close(simulator: Any) -> None:
+  """Closes a simulator, so that others can be closed even if it fails."""
+  try:
+    simulator.close()
+  except ERRORS as error:
+    logging.warning('close() of an environment failed: %s',
+                    place_and_cause(error))
 
 
 def place_and_cause(error: BaseException) -> str:

@@ -1,25 +1,18 @@
 """Conversion of Gymnasium's spaces to the arrays that an agent takes.
 
-An observation, however it is nested, becomes at most two arrays: what the torso
-sees, an image or a vector, and the numbers beside an image:
+However it is nested, an observation becomes at most two arrays. The torso sees
+an image or a vector; `features` are the numbers beside an image.
 
-  space                          observation               features
-  =============================  ========================  ===================
-  Box                            as it is; bytes stay      none
-                                 bytes, all else is
-                                 float32
-  Discrete, MultiDiscrete,       its vector (one-hot)      none
-  MultiBinary
-  Dict or Tuple of these,        one vector                none
-  nested or not
-  Dict or Tuple with images      images, joined over       vector of all else;
-                                 their channels            none where there is
-                                                           nothing else
+- A Box stays as it is, bytes or float32.
+- Discrete, MultiDiscrete and MultiBinary become a vector, one-hot.
+- A Dict or Tuple of these becomes one vector.
+- In a Dict or Tuple with images, these are joined over their channels. All
+  other parts are features.
 
 An image is a Box [H, W, C] of bytes that convolutions can take. Vectors are
-float32, with parts in the order of the space. `gymnasium.spaces.flatten`
-decides what a part becomes. Torsos of images divide by 255; for them pictures
-of other conventions become such images, see `Converter`.
+float32, with parts in the order of the space, by `gymnasium.spaces.flatten`.
+Torsos of images divide by 255. For them pictures of other conventions become
+such images, see `Converter`.
 """
 
 from typing import Any, Iterator, NamedTuple, Optional, Sequence
@@ -79,14 +72,15 @@ class _Image(NamedTuple):
 class Converter:
   """A function from observations of one space to `Observed`.
 
-  With `pictures`, any Box that can be one becomes an image whose numbers are
-  those of bytes: it is multiplied such that its larger bound, if it has one, is
-  255; channels that come first are moved; without channels it gets one.
+  With `pictures`, any Box that can be one becomes an image. It is multiplied
+  such that its larger bound, if it has one, is 255; channels that come first
+  are moved; without channels it gets one.
 
   Attributes:
     observation_spec: spec of `Observed.observation`.
     num_features: F, numbers beside an image.
     has_mask: whether the observation brings an action mask along.
+    remarks: sentences for users.
   """
 
   def __init__(self, space: Any, pictures: bool = False, num_logits: int = 0):
@@ -122,7 +116,21 @@ class Converter:
     else:
       self.observation_spec = specs.Array((size,), np.float32, 'observation')
     if 0 in self.observation_spec.shape:  # TensorFlow would crash.
-      raise SpaceError(f'{_kind(space)} with nothing in it')
+      raise SpaceError(f'observations of {_kind(space)} with nothing in it')
+    self.remarks = [
+        f'observations {list(image.space.shape)}{_place(image.path)} are taken '
+        f'for pictures of {image.space.shape[0]} channels, which come first'
+        for image in self._images if image.is_first]
+
+  def leave_scale(self) -> None:
+    """Leaves pictures of the space's shape in their unit, for policies.
+
+    A policy knows by their shape alone which it has to convert.
+    """
+    self._images = [
+        image._replace(factor=None)
+        if image.path == () and image.space.shape == image.spec.shape else image
+        for image in self._images]
 
   def __call__(self, observation: Any) -> Observed:
     """Converts one observation; raises SpaceError if the space has none such.
@@ -207,11 +215,10 @@ def cast(given: np.ndarray, dtype: Any) -> Optional[np.ndarray]:
 
 
 def flat_mask(mask: Any, num_values: Sequence[int]) -> np.ndarray:
-  """Joins the masks of all choices of a discrete action to uint8, 0 or 1.
+  """Joins the masks of all choices, of `num_values` [D], to uint8, 0 or 1.
 
-  The mask is nonzero for each legal value: an array, or a tuple of one array
-  for each choice, which has `num_values` [D]. Raises SpaceError if it is
-  another, or leaves a choice without a legal value.
+  A mask is nonzero for each legal value: an array, or a tuple of one for each
+  choice. Raises SpaceError for another, or if a choice has no legal value.
   """
   if mask is None:
     raise SpaceError('is missing')
@@ -248,7 +255,8 @@ def _parts(space: Any, path: tuple[Any, ...] = ()) -> Iterator[_Part]:
       yield from _parts(space.spaces[key], (*path, key))
   else:
     raise SpaceError(
-        f'{kind}{_place(path)}, which has no fixed size as a vector; only '
+        f'observations of {kind}{_place(path)}, which has no fixed size as a '
+        'vector; only '
         f'{", ".join(_FLAT)}, and Dict and Tuple of them, do')
 
 
@@ -289,7 +297,7 @@ def _image(path: tuple[Any, ...], space: Any, pictures: bool,
   is_byte = space.dtype == np.uint8
   is_first = False
   if pictures and len(shape) == 3:
-    is_first = shape[0] < MIN_IMAGE_SIZE <= min(shape[1:])
+    is_first = _has_channels_first(shape)
     shape = (*shape[1:], shape[0]) if is_first else shape
   elif pictures and len(shape) == 2 and min(shape) >= MIN_IMAGE_SIZE:
     shape = (*shape, 1)
@@ -306,12 +314,24 @@ def _image(path: tuple[Any, ...], space: Any, pictures: bool,
                 is_first, factor)
 
 
+def _has_channels_first(shape: Sequence[int]) -> bool:
+  """Decides which dimension of a picture has its channels: first or last.
+
+  The sides of most pictures are equal. Of others the channels are far fewer.
+  """
+  first, middle, last = shape
+  if first == middle or middle == last:
+    return first != middle
+  return 2 * first <= min(middle, last)
+
+
 def _joined_spec(images: Sequence[specs.Array]) -> specs.Array:
   """Makes the spec of images that are joined over their channels."""
   sizes = {image.shape[:2] for image in images}
   if len(sizes) > 1:
     raise SpaceError(
-        f'images of the sizes {" and ".join(map(str, sorted(sizes)))}, which '
+        'observations of images of the sizes '
+        f'{" and ".join(map(str, sorted(sizes)))}, which '
         'cannot be joined over their channels; a wrapper can make them equal')
   if len(images) == 1:
     return images[0]

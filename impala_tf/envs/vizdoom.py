@@ -5,7 +5,6 @@ Gymnasium a step takes three times as long. Statements about VizDoom here hold
 for vizdoom 1.3.2 and are tested.
 """
 
-import difflib
 import os
 import pathlib
 import shlex
@@ -19,7 +18,6 @@ from impala_tf import config as config_lib
 from impala_tf.envs import domain
 from impala_tf.envs import environment
 from impala_tf.envs import serial
-from impala_tf.storage import files
 
 # The package's scenarios for one player who sees pixels only. Its others need
 # sound, messages on the screen, several players or games that are not free.
@@ -39,8 +37,8 @@ NAMES = (
 )
 
 # Program that is started in place of Doom and becomes Doom. By itself Doom
-# would write into the working directory, die of a Ctrl-C that is meant for this
-# process, and wait for ever once this process is killed. 1 is PR_SET_PDEATHSIG
+# would write into the working directory and die of a Ctrl-C for this process.
+# It would wait for ever once this process is killed. 1 is PR_SET_PDEATHSIG
 # (<linux/prctl.h>); the parent may have died before it is set.
 _LAUNCHER = """
 import ctypes, os, signal, sys
@@ -57,12 +55,7 @@ _SHARED_MEMORY = pathlib.Path('/dev/shm')
 
 def check_name(name: str) -> None:
   """Raises ConfigError for an unknown scenario, or if vizdoom is missing."""
-  if name not in NAMES:
-    near = difflib.get_close_matches(name, NAMES, n=3)
-    hint = f'did you mean {" or ".join(near)}?' if near else (
-        f'there are {", ".join(NAMES)}')
-    raise config_lib.ConfigError(
-        f'EnvironmentConfig.level: there is no level vizdoom/{name}; {hint}')
+  domain.check_known(name, 'vizdoom/{}', NAMES, f'there are {", ".join(NAMES)}')
   domain.check_installed('vizdoom', 'VizDoom')
 
 
@@ -89,43 +82,33 @@ class VizdoomEnvironment(serial.SerialEnvironment):
                config: config_lib.VizdoomConfig):
     """Starts the games; raises ConfigError if they fail or lack variables."""
     import vizdoom  # Lazily: it is a simulator.
-    self._games = []
     level = f'vizdoom/{name}'
-    try:
-      with tempfile.TemporaryDirectory(prefix='vizdoom') as directory:
-        launcher = _write_launcher(directory, vizdoom.exe_path)
-        for i in range(num_envs):
-          game = _make_game(vizdoom, name, config)
-          game.set_seed(seed + i)
-          game.set_vizdoom_path(launcher)
-          self._games.append(game)
-          _start(game)
-    except config_lib.ConfigError:
-      raise
-    except serial.ERRORS as error:  # VizDoom's have no common base class.
-      self.close()
-      raise config_lib.ConfigError(
-          f'{level}: Doom does not start: {files.one_line(error, None)}'
-      ) from error
+
+    def make(i, game_seed):
+      del i
+      with serial.starting(f'{level}: Doom'):
+        return _start_game(vizdoom, name, config, game_seed)
+
+    games = serial.Simulators(make, num_envs, seed)
     num_variables = 0
     if config.game_variables:
-      num_variables = self._games[0].get_available_game_variables_size()
+      num_variables = games[0].get_available_game_variables_size()
       if not num_variables:
-        self.close()
+        games.close()
         raise config_lib.ConfigError(
             f'{level} has no game variables; set VizdoomConfig.game_variables '
             '= False')
-    num_buttons = self._games[0].get_available_buttons_size()
+    num_buttons = games[0].get_available_buttons_size()
     # One row for each action.
     self._buttons = np.eye(num_buttons + 1, num_buttons, k=-1, dtype=int
                            ).tolist()
     self._subsample = config.subsample
     # The slice keeps the last pixel of a size that is no multiple, too.
     height, width = (-(-pixels // config.subsample) for pixels in (
-        self._games[0].get_screen_height(), self._games[0].get_screen_width()))
+        games[0].get_screen_height(), games[0].get_screen_width()))
     shape = (height, width, 3)
     super().__init__(
-        level, num_envs, environment.discrete(len(self._buttons)),
+        level, games, environment.discrete(len(self._buttons)),
         observation_spec=specs.Array(shape, np.uint8, 'observation'),
         frames_per_step=config.action_repeats, num_features=num_variables)
     self.frames_per_sec = vizdoom.DEFAULT_TICRATE
@@ -133,11 +116,11 @@ class VizdoomEnvironment(serial.SerialEnvironment):
     self._screen: np.ndarray
 
   def _begin(self, i: int) -> np.ndarray:
-    self._games[i].new_episode()
+    self._simulators[i].new_episode()
     return self._observe(i)
 
   def _advance(self, i: int, action: int) -> serial.Transition:
-    game = self._games[i]
+    game = self._simulators[i]
     reward = game.make_action(self._buttons[action], self.frames_per_step)
     if not game.is_episode_finished():
       return serial.Transition(self._observe(i), reward, False, False)
@@ -147,7 +130,7 @@ class VizdoomEnvironment(serial.SerialEnvironment):
         self._observation[i], reward, not truncated, truncated)
 
   def _observe(self, i: int) -> np.ndarray:
-    state = self._games[i].get_state()
+    state = self._simulators[i].get_state()
     screen = state.screen_buffer
     if len(self.features):
       self.features[i] = state.game_variables / _VARIABLES_UNIT
@@ -158,10 +141,6 @@ class VizdoomEnvironment(serial.SerialEnvironment):
   def render(self) -> np.ndarray:
     """Returns the last frame with all of its pixels, even after Doom's end."""
     return self._screen.copy()
-
-  def close(self) -> None:
-    for game in self._games:
-      game.close()
 
 
 def _write_launcher(directory: str, doom: str) -> str:
@@ -183,8 +162,9 @@ def _write_launcher(directory: str, doom: str) -> str:
   return str(launcher)
 
 
-def _make_game(vizdoom, name: str, config: config_lib.VizdoomConfig):
-  """Makes a scenario's `DoomGame` without window, sound and extra buffers."""
+def _start_game(vizdoom, name: str, config: config_lib.VizdoomConfig,
+                seed: int):
+  """Starts a scenario without window, sound and extra buffers."""
   game = vizdoom.DoomGame()
   game.load_config(os.path.join(vizdoom.scenarios_path, f'{name}.cfg'))
   game.set_available_buttons(
@@ -202,17 +182,15 @@ def _make_game(vizdoom, name: str, config: config_lib.VizdoomConfig):
                  game.set_sectors_info_enabled, game.set_audio_buffer_enabled):
     switch(False)
   game.set_doom_config_path(os.devnull)  # Doom writes it on each close.
-  return game
-
-
-def _start(game):
-  """Starts Doom and removes its shared memory (10 MB) from the file system.
-
-  Both processes have it open then. If killed, this one would leave it behind.
-  """
-  game.init()
+  game.set_seed(seed)
+  with tempfile.TemporaryDirectory(prefix='vizdoom') as directory:
+    game.set_vizdoom_path(_write_launcher(directory, vizdoom.exe_path))
+    game.init()
+  # Both processes have their shared memory (10 MB) open now. If killed, this
+  # one would leave it behind in the file system.
   for path in _SHARED_MEMORY.glob(f'ViZDoom*{game.get_instance_id()}'):
     path.unlink(missing_ok=True)
+  return game
 
 
 DOMAIN = domain.Domain(

@@ -259,8 +259,8 @@ def _played(tmp_path):
     kwargs = {'space': space, 'action_space': actions}
     env = gym.GymEnvironment('Room-v0', 1, seed=0, converted=converted,
                              pictures=True, kwargs=kwargs)
-    if env.action_box is not None:  # As the factory does.
-      env.action_box = dataclasses.replace(env.action_box, scaled=converted)
+    if not converted:  # As the factory does.
+      env.take_simulators_units()
     config = config_lib.AgentConfig(torso='auto', hidden_size=4)
     agent = experiment.make_agent(config_lib.Config(agent=config), env)
     saved.export_agent(saved.LoadedAgent(
@@ -302,6 +302,17 @@ def test_what_an_environment_gives_is_acted_on_as_in_training(played, space):
   np.testing.assert_allclose(policy.act(given), wanted, rtol=1e-5)
   policy.reset()
   np.testing.assert_allclose(policy.act(given[0]), wanted[0], rtol=1e-5)
+
+
+@pytest.mark.parametrize('shape', [(10, 10, 4), (4, 10, 10), (20, 20)])
+def test_environment_for_policies_leaves_scaling_to_them(played, shape):
+  space = gymnasium.spaces.Box(.5, .5, shape, np.float32)  # All are alike.
+  policy, env = played(space, gymnasium.spaces.Box(-1, 1, (2,), np.float64))
+  action = policy.act(space.sample())
+  policy.reset()
+  env.take_simulators_units()
+  np.testing.assert_allclose(
+      policy.act(env.reset().observation)[0], action, rtol=1e-5)
 
 
 def test_mask_that_an_observation_brings_along_is_kept(played):

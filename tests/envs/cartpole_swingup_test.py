@@ -16,7 +16,7 @@ def _make(num_envs=1, seed=0):
 
 def _place(env, position=0.0, speed=0.0, angle=0.0, angular_speed=0.0):
   env.reset()
-  env._state[...] = np.array([position, speed, angle, angular_speed])[:, None]
+  env.state[...] = np.array([position, speed, angle, angular_speed])[:, None]
 
 
 def _step(env, action):
@@ -39,7 +39,7 @@ def _energy(state):
     (0.0, 0.0, 2.0, 0.0), (0.5, 0.3, 0.1, 0.4), (-1.0, -0.2, 3.0, 3.0)])
 def test_a_push_adds_its_power_and_its_momentum(state, force):
   state = np.array(state)[:, None]
-  rate = cartpole_swingup._derivative(state, np.array([force]))
+  rate = cartpole_swingup.derivative(state, np.array([force]))
   step = 1e-6
   later, sooner = state + step * rate, state - step * rate
   power = (_energy(later) - _energy(sooner)) / (2 * step)
@@ -55,11 +55,11 @@ def test_a_push_adds_its_power_and_its_momentum(state, force):
 def test_a_step_is_four_of_a_hundredth_of_a_second():
   env = _make()
   _place(env, speed=0.5, angle=np.pi)  # Hangs still: speed stays for a moment.
-  state = env._state.copy()
+  state = env.state.copy()
   for _ in range(4):
-    state += 0.01 * cartpole_swingup._derivative(state, np.array([10.0]))
+    state += 0.01 * cartpole_swingup.derivative(state, np.array([10.0]))
   _step(env, RIGHT)
-  np.testing.assert_array_equal(env._state, state)
+  np.testing.assert_array_equal(env.state, state)
   assert state[0] > 0.04 * 0.5
 
 
@@ -95,11 +95,10 @@ def test_only_upright_slow_and_near_is_rewarded_and_pushes_cost(place, reward):
                                rtol=1e-5)
 
 
-@pytest.mark.parametrize('side', [-1, 1])
-def test_leaving_the_track_terminates_that_environment_alone(side):
-  env = _make(2)
+def test_leaving_the_track_terminates_that_environment_alone():
+  side, env = -1, _make(2)
   _place(env)
-  env._state[:2, 1] = side * 2.99, side * 1.0
+  env.state[:2, 1] = side * 2.99, side * 1.0
   row = _step(env, STAY)
   assert row.step_type.tolist() == [MID, FIRST]
   assert row.discount.tolist() == [1, 0]
@@ -110,11 +109,12 @@ def test_leaving_the_track_terminates_that_environment_alone(side):
 
 def test_observation_is_the_state_in_its_units():
   env = _make()
-  _place(env, position=1.5, speed=-0.6, angle=0.5, angular_speed=2.0)
-  env._observe()
-  np.testing.assert_allclose(
-      env._observation[0],
-      [0.5, -0.2, np.sin(0.5), np.cos(0.5), 2, 0, -1, -1], rtol=1e-6)
-  _place(env, position=-0.5, angular_speed=-0.5)
-  env._observe()
-  np.testing.assert_array_equal(env._observation[0, 6:], [1, 1])
+  for place, signs in (
+      (dict(position=1.5, speed=-0.6, angle=0.5, angular_speed=2.0), [-1, -1]),
+      (dict(position=-0.5, angular_speed=-0.5), [1, 1])):
+    _place(env, **place)
+    observation = _step(env, STAY).observation[0]
+    position, speed, angle, angular_speed = env.state[:, 0]
+    np.testing.assert_allclose(
+        observation, [position / 3, speed / 3, np.sin(angle), np.cos(angle),
+                      angular_speed, 1 / 250, *signs], rtol=1e-6)

@@ -1,7 +1,6 @@
 """Environments of dm_env: actions, observations, ends, seeds and refusals."""
 
-import inspect
-import os
+import functools
 import sys
 
 import dm_env
@@ -49,31 +48,28 @@ class Echo(dm_env.Environment):
 
 
 @pytest.fixture(name='make')
-def _make(tmp_path, monkeypatch):
+def _make(tmp_path, modules_forgotten):
   """Makes a batch of what the user's function returns; and what that was."""
+  del modules_forgotten  # Only to be so afterwards.
   (tmp_path / 'my_dm_env.py').write_text('')
-  monkeypatch.setattr(sys, 'path', sys.path[:])
-  monkeypatch.setattr(user_modules, '_sources', {})
   user_modules.load([str(tmp_path / 'my_dm_env.py')])
-  yield lambda function, num_envs=1, seed=3, **kwargs: _made(
-      function, num_envs, seed, kwargs)
-  del sys.modules['my_dm_env']
 
+  def make(function, num_envs=1, seed=3, **kwargs):
+    made = []
 
-def _made(function, num_envs, seed, kwargs):
-  made = []
+    @functools.wraps(function)
+    def note(**arguments):
+      made.append(function(**arguments))
+      return made[-1]
 
-  def note(**arguments):
-    made.append(function(**arguments))
-    return made[-1]
+    sys.modules['my_dm_env'].make = note
+    level = 'dm_env/my_dm_env:make'
+    config = config_lib.Config(environment=config_lib.EnvironmentConfig(
+        level=level, kwargs=kwargs))
+    return factory.make_environment(
+        level, num_envs, seed, config, training=True), made
 
-  note.__signature__ = inspect.signature(function)
-  sys.modules['my_dm_env'].make = note
-  level = 'dm_env/my_dm_env:make'
-  config = config_lib.Config(environment=config_lib.EnvironmentConfig(
-      level=level, kwargs=kwargs))
-  return factory.make_environment(
-      level, num_envs, seed, config, training=True), made
+  return make
 
 
 _DISCRETE = specs.DiscreteArray(3)
@@ -110,18 +106,8 @@ def test_observation_is_one_array_however_nested(
   np.testing.assert_array_equal(timestep.observation, [expected])
 
 
-def test_image_keeps_the_numbers_beside_it(make):
-  spec = {'image': specs.BoundedArray((20, 20, 3), np.uint8, 0, 255),
-          'speed': specs.Array((), np.float64)}
-  env, _ = make(lambda: Echo(
-      _DISCRETE, spec, {'image': np.full((20, 20, 3), 9), 'speed': 4.}))
-  assert env.observation_spec().shape == (20, 20, 3)
-  assert (env.reset().observation == 9).all() and env.features == [[4.]]
-
-
 @pytest.mark.parametrize('discount, rows', [
     (0., [(MID, 1., 1.), (FIRST, 2., 0.), (MID, 1., 1.)]),
-    (1., [(MID, 1., 1.), (LAST, 2., 1.), (FIRST, 0., 1.), (MID, 1., 1.)]),
     (.9, [(MID, 1., 1.), (LAST, 2., 1.), (FIRST, 0., 1.)])])
 def test_last_step_with_a_discount_is_a_time_limit(make, discount, rows):
   env, _ = make(lambda: Echo(_DISCRETE, last_discount=discount))
@@ -131,24 +117,20 @@ def test_last_step_with_a_discount_is_a_time_limit(make, discount, rows):
           for step in steps] == rows
 
 
-def test_copies_have_seeds_and_arguments_of_their_own(make):
+def test_copies_have_their_own_seeds_and_arguments(make):
   env, made = make(
       lambda sizes, seed: sizes.append(seed) or Echo(_DISCRETE, seed=sizes),
       num_envs=3, sizes=[8])
   assert [echo.seed for echo in made] == [[8, 3], [8, 4], [8, 5]]
   env.close()
   assert all(echo.is_closed for echo in made)
-  _, made = make(lambda seed: Echo(_DISCRETE, seed=seed), seed=5)
-  assert made[0].seed == 5
 
 
 @pytest.mark.parametrize('function, words', [
     (lambda: Echo(specs.StringArray(())), 'has actions of StringArray'),
-    (lambda: Echo(specs.Array((2,), np.int32)), 'only a DiscreteArray'),
     (lambda: Echo({'a': _DISCRETE}), 'has actions of {'),
     (lambda: Echo(_DISCRETE, [specs.StringArray(())]), 'which are no numbers'),
     (lambda: Echo(_DISCRETE, {}), 'Dict with nothing in it'),
-    (lambda size: Echo(_DISCRETE), "missing 1 required positional argument"),
     (lambda: 1 / 0, 'ZeroDivisionError: division by zero')])
 def test_unsupported_environment_is_refused_in_one_line(make, function, words):
   with pytest.raises(config_lib.ConfigError) as raised:
@@ -169,27 +151,18 @@ def test_only_functions_of_imported_modules_are_levels(make, level, words):
 
 
 class _Rare(Echo):
-  """An environment whose 150th step fails, and whose rewards are no numbers."""
+  """An environment whose 150th step fails."""
 
   def step(self, action):
     if len(self.actions) == 149:
       raise OSError('the simulator is gone')
-    return super().step(action)._replace(reward=np.nan)
+    return super().step(action)
 
 
-def test_environment_gets_its_number_and_is_made_anew_as_gymnasiums_are(
-    make, caplog):
-  numbers = []
-
-  def function(seed):
-    numbers.append((os.environ['IMPALA_TF_ENV_INDEX'], seed))
-    return _Rare(_DISCRETE)
-
-  env, made = make(function)
+def test_environment_that_fails_seldom_is_made_anew(make):
+  env, made = make(lambda seed: _Rare(_DISCRETE, seed=seed))
   env.reset()
   for _ in range(150):
     timestep = env.step(np.zeros(1, np.int32))
-  assert 'the reward of environment 0 is not finite' in caplog.text
   assert (timestep.step_type == FIRST).all() and made[0].is_closed
-  (first, seed), (again, new_seed) = numbers
-  assert first == again == '0' and seed == 3 != new_seed
+  assert made[0].seed == 3 != made[1].seed

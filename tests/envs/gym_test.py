@@ -1,4 +1,4 @@
-"""Gymnasium environments: known ones, and small ones with every kind of end."""
+"""Gymnasium environments: small ones with every kind of end and mistake."""
 
 import os
 import sys
@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from impala_tf import config
-from impala_tf.envs import copies
 from impala_tf.envs import environment
 from impala_tf.envs import factory
 from impala_tf.envs import gym
@@ -25,8 +24,10 @@ class _Counter(gymnasium.Env):
   """An environment that counts actions and ends in a way for some of them."""
 
   metadata = {'render_modes': ['rgb_array'], 'render_fps': 30}
+  made = []  # All of a test.
 
   def __init__(self, render_mode=None, dtype=np.float64):
+    _Counter.made.append(self)
     self.render_mode = render_mode
     self.action_space = gymnasium.spaces.Discrete(5, start=-1)
     self.observation_space = gymnasium.spaces.Box(0, 200, (2,), dtype)
@@ -114,26 +115,26 @@ class _Reporting(_Counter):
 
 
 class _NoReset(_Counter):
-  """An environment without a speed that cannot be reset."""
+  """An environment without a speed, the second of which cannot be reset."""
 
   metadata = {'render_modes': ['rgb_array'], 'render_fps': None}
-  num_closed = 0
-
-  def __init__(self, render_mode=None, can_reset=False):
-    super().__init__(render_mode)
-    self._can_reset = can_reset
+  is_open = True
 
   def reset(self, **kwargs):
-    if not self._can_reset:
+    if len(self.made) == 2:
       raise KeyError('no\nmap')
     return super().reset(**kwargs)
 
   def close(self):
-    _NoReset.num_closed += 1
+    self.is_open = False
 
 
 @pytest.fixture(autouse=True)
-def _registered():
+def _registered(monkeypatch):
+  monkeypatch.setattr(gymnasium, 'registry', dict(gymnasium.registry))
+  monkeypatch.setattr(
+      gymnasium.envs.registration, 'registry', gymnasium.registry)
+  monkeypatch.setattr(_Counter, 'made', [])
   for kind in _MOVES:
     gymnasium.register(f'Moves-{kind}-v0', _Moves, kwargs={'kind': kind})
   gymnasium.register('Counter-v0', _Counter)
@@ -143,57 +144,37 @@ def _registered():
   gymnasium.register('Moves-Masked-v0', _Masked,
                      kwargs={'action_space': _MOVES['Unbounded']})
   gymnasium.register('Reporting-v0', _Reporting)
-  gymnasium.register('Bytes-v0', _Counter, kwargs={'dtype': np.uint8})
-  yield
-  for name in ('Counter', 'Bytes', 'Counter-Words', 'Masked', 'Moves-Masked',
-               'No-Reset', 'Reporting'):
-    del gymnasium.registry[f'{name}-v0']
-  for kind in _MOVES:
-    del gymnasium.registry[f'Moves-{kind}-v0']
 
 
-def _rows(env, *actions):
-  """Plays actions [E]; returns rows as (type, reward, discount)."""
-  rows = [env.step(np.array(a, np.int32)) for a in actions]
-  return [list(zip(r.step_type, r.reward, r.discount)) for r in rows]
+def _begun(env_id, num_envs, seed=0, **options):
+  env = gym.GymEnvironment(env_id, num_envs, seed, **options)
+  env.reset()
+  return env
+
+
+def _row(env, actions):
+  """Plays a step; returns (type, reward, discount) of each environment."""
+  row = env.step(np.array(actions, np.int32))
+  return list(zip(row.step_type, row.reward, row.discount))
 
 
 def test_each_end_has_its_row_and_termination_wins():
-  env = gym.GymEnvironment('Counter-v0', 5, seed=0)
-  env.reset()
+  env = _begun('Counter-v0', 5)
   # Actions from 0 here are -1 to 3 there, and the reward is theirs.
-  (row,) = _rows(env, [0, 1, 2, 3, 4])
-  assert row == [
+  assert _row(env, [0, 1, 2, 3, 4]) == [
       (MID, -1, 1),    # An ordinary step,
       (MID, 0, 1),     # another,
       (FIRST, 1, 0),   # terminated,
       (LAST, 2, 1),    # truncated,
       (FIRST, 3, 0)]   # both.
-  (row,) = _rows(env, [0, 0, 0, 4, 0])
-  assert row[3] == (FIRST, 0, 1)  # No action is played after a time limit.
-
-
-def test_row_of_a_termination_shows_the_next_episode_and_a_limit_its_last():
-  env = gym.GymEnvironment('Counter-v0', 2, seed=0)
-  env.reset()
-  counts = [env.step(np.array(a, np.int32)).observation[:, 0].tolist()
-            for a in ([1, 1], [1, 2], [3, 1], [1, 1], [1, 1])]
-  assert counts == [[1, 1], [2, 0], [3, 1], [0, 2], [1, 3]]
+  # No action is played after a time limit.
+  assert _row(env, [0, 0, 0, 4, 0])[3] == (FIRST, 0, 1)
 
 
 def test_environment_i_has_seed_plus_i_and_only_the_first_reset_seeds():
   env = gym.GymEnvironment('Counter-v0', 3, seed=7)
   assert env.reset().observation[:, 1].tolist() == [7, 8, 9]
   assert env.reset().observation[:, 1].tolist() == [0, 0, 0]
-
-
-@pytest.mark.parametrize('env_id, dtype', [
-    ('Counter-v0', np.float32), ('Bytes-v0', np.uint8)])
-def test_bytes_stay_bytes_and_all_else_is_float32(env_id, dtype):
-  env = gym.GymEnvironment(env_id, 2, seed=0)
-  assert env.observation_spec().dtype == dtype
-  assert env.reset().observation.dtype == dtype
-  assert env.step(np.zeros(2, np.int32)).observation.dtype == dtype
 
 
 @pytest.mark.parametrize('kind, seen', [
@@ -216,15 +197,13 @@ def test_missing_mujoco_is_named_with_the_extra(monkeypatch):
     if name.startswith('gymnasium.envs.mujoco'):
       monkeypatch.delitem(sys.modules, name)
   monkeypatch.setitem(sys.modules, 'mujoco', None)
-  with pytest.raises(config.ConfigError, match=r"-e '\.\[mujoco\]'") as error:
+  with pytest.raises(config.ConfigError, match=r"-e '\.\[mujoco\]'"):
     gym.GymEnvironment('InvertedPendulum-v5', 2, seed=0)
-  assert '\n' not in str(error.value)
-  assert 'gym/InvertedPendulum-v5' in str(error.value)
 
 
 def test_arguments_reach_the_constructor():
   env = gym.GymEnvironment('Counter-v0', 2, seed=0, kwargs={'dtype': 'uint8'})
-  assert env.observation_spec().dtype == np.uint8
+  assert env.reset().observation.dtype == np.uint8
   env = factory.make_environment(
       'gym/Moves-Matrix-v0', 2, 3, config.Config(
           environment=config.EnvironmentConfig(kwargs={'kind': 'Bounded'})),
@@ -234,7 +213,6 @@ def test_arguments_reach_the_constructor():
 
 @pytest.mark.parametrize('kwargs, words', [
     ({'dtpye': 'uint8'}, "unexpected keyword argument 'dtpye'"),
-    ({'render_mode': 'human'}, "multiple values .* 'render_mode'"),
     ({'dtype': []}, r'box.py, line [0-9]+: ValueError: ')])
 def test_arguments_that_the_constructor_has_not_are_refused(kwargs, words):
   with pytest.raises(config.ConfigError, match=words) as error:
@@ -243,27 +221,22 @@ def test_arguments_that_the_constructor_has_not_are_refused(kwargs, words):
   assert 'was raised' not in str(error.value)
 
 
-def test_reset_that_fails_is_told_in_one_line_and_leaves_nothing_open():
-  before = _NoReset.num_closed
+def test_reset_that_fails_is_one_line_and_leaves_nothing_open():
+  # It has no speed either.
+  assert gym.GymEnvironment('No-Reset-v0', 1, seed=0).frames_per_sec == 60
+  _Counter.made.clear()
   with pytest.raises(config.ConfigError, match=(
       r'^gym/No-Reset-v0 cannot be reset: .*gym_test.py, line [0-9]+: '
       'KeyError: ')) as error:
     gym.GymEnvironment('No-Reset-v0', 2, seed=0)
   assert '\n' not in str(error.value)
-  assert _NoReset.num_closed - before == 2
-
-
-def test_environment_that_names_no_speed_has_one():
-  speed = gym.GymEnvironment(
-      'No-Reset-v0', 1, seed=0, kwargs={'can_reset': True}).frames_per_sec
-  assert speed == environment.BatchedEnvironment.frames_per_sec
-  assert gym.GymEnvironment('Counter-v0', 1, seed=0).frames_per_sec == 30
+  assert [env.is_open for env in _Counter.made] == [False, False]
 
 
 def test_picture_is_of_environment_0():
-  env = gym.GymEnvironment('Counter-v0', 2, seed=0)
-  env.reset()
-  _rows(env, [1, 1], [1, 2])
+  env = _begun('Counter-v0', 2)
+  _row(env, [1, 1])
+  _row(env, [1, 2])
   np.testing.assert_array_equal(env.render(), np.full((4, 6, 3), 2, np.uint8))
 
 
@@ -283,10 +256,8 @@ def test_own_constructor_and_another_name():
 
 @pytest.mark.parametrize('env_id, message', [
     ('CartPol-v1', 'Did you mean: `CartPole`'),
-    ('CartPole-v9', 'version `v9` .* doesn\'t exist'),
     ('no_such_module:Foo-v0', 'No module named'),
     ('Moves-Integers-v0', r'actions of type Box \[3\] of int32, but only '),
-    ('Moves-Matrix-v0', r'actions of type Box \[2, 2\] of float32, but only '),
     ('Counter-Words-v0', 'observations of Text, which has no fixed size'),
     ('Moves-Masked-v0', r'a mask of actions of type Box \[2\] of float32, but '
      'only one of Discrete or MultiDiscrete'),
@@ -324,8 +295,7 @@ def test_locks_are_seen_whole_and_opened():
 
 
 def test_mask_of_an_end_is_that_of_the_next_episode():
-  env = gym.GymEnvironment('Masked-v0', 2, seed=0)
-  env.reset()
+  env = _begun('Masked-v0', 2)
   assert env.action_mask.tolist() == [[0, 1, 1]] * 2  # Of a reset.
   env.step(np.array([1, 2], np.int32))  # 2 ends the episode.
   assert env.action_mask.tolist() == [[1, 1, 1], [0, 1, 1]]
@@ -336,26 +306,24 @@ def test_mask_of_an_end_is_that_of_the_next_episode():
 @pytest.mark.parametrize('after, words', [
     (None, 'is missing'), ([1, 1], 'has 2 entries and not 3')])
 def test_mask_that_says_nothing_names_its_environment(after, words):
-  env = gym.GymEnvironment('Masked-v0', 2, seed=0)
-  env.reset()
-  env._envs[1].unwrapped.after = after
+  env = _begun('Masked-v0', 2)
+  _Counter.made[1].after = after
   with pytest.raises(config.UserError, match=words) as error:
     env.step(np.array([1, 1], np.int32))
   assert str(error.value).startswith(
       'gym/Masked-v0: the action_mask of environment 1 ')
 
 
-def test_mask_that_allows_nothing_is_told_once_and_then_all_is_allowed(caplog):
-  env = gym.GymEnvironment('Masked-v0', 2, seed=0)
-  env.reset()
-  env._envs[1].unwrapped.after = [0, 0, 0]
+def test_mask_that_allows_nothing_is_logged_once_and_allows_all(caplog):
+  env = _begun('Masked-v0', 2)
+  _Counter.made[1].after = [0, 0, 0]
   for _ in range(2):
     env.step(np.array([1, 1], np.int32))
     assert env.action_mask.tolist() == [[1, 1, 1], [1, 1, 1]]
   (record,) = caplog.records
   assert record.message.startswith(
       'gym/Masked-v0: the action_mask of environment 1 allows no action')
-  env._envs[1].unwrapped.after = [0, 0, 1]
+  _Counter.made[1].after = [0, 0, 1]
   env.step(np.array([1, 1], np.int32))
   assert env.action_mask[1].tolist() == [0, 0, 1]
 
@@ -389,21 +357,18 @@ class _Elsewhere(_Counter):
 def test_masks_are_found_where_other_libraries_have_them(where):
   kwargs = {'where': where}
   gymnasium.register('Elsewhere-v0', _Elsewhere)
-  try:
-    env = gym.GymEnvironment('Elsewhere-v0', 2, seed=0, kwargs=kwargs)
-    assert env.observation_spec().shape == (2,)
-    env.reset()
-    assert env.action_mask.tolist() == [[1, 0, 1, 0, 0]] * 2
-    env.step(np.zeros([2, 2], np.int32))
-    assert env.action_mask.tolist() == [[0, 1, 0, 1, 0]] * 2
-    # Neither in runs from before, nor where actions are continuous.
-    for options in ({'converted': False, 'kwargs': kwargs},
-                    {'kwargs': {**kwargs, 'moves': True}}):
-      env = gym.GymEnvironment('Elsewhere-v0', 2, seed=0, **options)
-      assert env.action_mask == ()
-      assert env.observation_spec().shape == ((7,) if where == 'dict' else (2,))
-  finally:
-    del gymnasium.registry['Elsewhere-v0']
+  env = gym.GymEnvironment('Elsewhere-v0', 2, seed=0, kwargs=kwargs)
+  assert env.observation_spec().shape == (2,)
+  env.reset()
+  assert env.action_mask.tolist() == [[1, 0, 1, 0, 0]] * 2
+  env.step(np.zeros([2, 2], np.int32))
+  assert env.action_mask.tolist() == [[0, 1, 0, 1, 0]] * 2
+  # Neither in runs from before, nor if actions are continuous.
+  for options in ({'converted': False, 'kwargs': kwargs},
+                  {'kwargs': {**kwargs, 'moves': True}}):
+    env = gym.GymEnvironment('Elsewhere-v0', 2, seed=0, **options)
+    assert env.action_mask == ()
+    assert env.observation_spec().shape == ((7,) if where == 'dict' else (2,))
 
 
 # What simulators return.
@@ -411,12 +376,12 @@ def test_masks_are_found_where_other_libraries_have_them(where):
 
 def _returning(**returned):
   """Makes two Counters of which the second returns something else."""
-  env = gym.GymEnvironment('Counter-v0', 2, seed=0)
+  env = gym.GymEnvironment(
+      'Counter-v0', 2, seed=0, make=lambda seed: _Counter())
   env.reset()
   names = 'observation', 'reward', 'terminated', 'truncated', 'info'
-  counter = env._envs[1].unwrapped
+  counter = _Counter.made[1]
   row = dict(zip(names, counter.step(0)))
-  env._envs[1] = counter
   counter.step = lambda action: tuple({**row, **returned}.values())
   return env
 
@@ -426,10 +391,8 @@ def _returning(**returned):
      r'the observation of environment 1 has no Box \[2\] of float64, but '
      r'float64 \[1, 2\]'),
     ({'observation': None}, r'but object \[\]'),
-    ({'observation': ['a', 'b']}, r'but <U1 \[2\]'),
     ({'reward': np.array([1., 2.])},
      r'the reward of environment 1 must be one number, but is array\('),
-    ({'reward': None}, 'must be one number, but is None'),
     ({'reward': '1.5'}, "must be one number, but is '1.5'"),
     ({'one': 'more'}, 'step of environment 1 must return 5 .* too many val')])
 def test_what_is_no_row_is_refused_as_it_comes(returned, words):
@@ -441,15 +404,13 @@ def test_what_is_no_row_is_refused_as_it_comes(returned, words):
 
 
 def test_old_row_of_four_is_refused_within_wrappers_too():
-  env = gym.GymEnvironment('Counter-v0', 1, seed=0)
-  env.reset()
-  env._envs[0].unwrapped.step = lambda action: (np.zeros(2), 0., False, {})
+  env = _begun('Counter-v0', 1)
+  _Counter.made[0].step = lambda action: (np.zeros(2), 0., False, {})
   with pytest.raises(config.UserError, match='5 values .*expected 5, got 4'):
     env.step(np.array([1], np.int32))
 
 
-@pytest.mark.parametrize('reward', [
-    2, True + 1, np.float16(2), np.array([2]), [2.], np.array(2, np.int8)])
+@pytest.mark.parametrize('reward', [2, np.float16(2), [2.]])
 def test_reward_of_any_numeric_type_is_a_number(reward):
   env = _returning(reward=reward, terminated=None, observation=[1, 2])
   row = env.step(np.array([1, 1], np.int32))
@@ -457,8 +418,8 @@ def test_reward_of_any_numeric_type_is_a_number(reward):
 
 
 @pytest.mark.parametrize('what, value', [
-    ('reward', np.nan), ('reward', np.inf), ('observation', [0, np.nan])])
-def test_number_that_is_not_finite_is_told_once_with_its_environment(
+    ('reward', np.inf), ('observation', [0, np.nan])])
+def test_number_that_is_not_finite_is_logged_once_with_its_environment(
     what, value, caplog):
   env = _returning(**{what: value})
   for _ in range(2):
@@ -470,9 +431,9 @@ def test_number_that_is_not_finite_is_told_once_with_its_environment(
 
 def test_picture_of_floats_is_as_bright_as_one_of_bytes():
   env = gym.GymEnvironment('Counter-v0', 1, seed=0)
-  env._envs[0].unwrapped.render = lambda: np.full((4, 6, 3), 1., np.float32)
+  _Counter.made[0].render = lambda: np.full((4, 6, 3), 1., np.float32)
   np.testing.assert_array_equal(env.render(), 255)
-  env._envs[0].unwrapped.render = lambda: np.full((4, 6, 3), 9., np.float64)
+  _Counter.made[0].render = lambda: np.full((4, 6, 3), 9., np.float64)
   np.testing.assert_array_equal(env.render(), 9)
 
 
@@ -484,7 +445,6 @@ def test_remarks_name_wrappers_with_statistics_and_unbounded_actions():
               gymnasium.make('Counter-v0'))), lambda r: r))
   reward, observation = env.remarks
   assert 'NormalizeReward' in reward and 'NormalizeObservation' in observation
-  assert 'AgentConfig.normalise_observations' in observation
   assert not gym.GymEnvironment('Counter-v0', 2, seed=0).remarks
   for kind, number in ('Unbounded', 1), ('Bounded', 0):
     env = factory.make_environment(
@@ -492,11 +452,12 @@ def test_remarks_name_wrappers_with_statistics_and_unbounded_actions():
     assert len(env.remarks) == number
 
 
-@pytest.mark.parametrize('values', [
-    [None, 3], [3, None], [np.zeros(2), np.zeros(7)], [[], [1, 2]],
-    [3, 'three'], [{'x': 1}, None], [{}, {'x': {'y': object()}}],
-    [np.float64(1), np.ones(1)], [True, np.nan], [10**400, -1]])
-def test_info_may_change_its_values_and_only_numbers_are_kept(values):
+@pytest.mark.parametrize('values, numbers', [
+    ([None, 3], [None, 3]), ([np.zeros(2), np.zeros(7)], [None, None]),
+    ([3, 'three'], [3, None]), ([{'x': 1}, [[]]], [None, None]),
+    ([np.float64(1), np.ones(1)], [1, 1]), ([True, np.nan], [1, None]),
+    ([10**400, -1], [None, -1])])
+def test_info_may_change_its_values_and_only_numbers_are_kept(values, numbers):
   infos = [{'x': value, str(i): value} for i, value in enumerate(values)]
   env = gym.GymEnvironment('Reporting-v0', 1, 0, kwargs={'infos': infos},
                            episode_metric_names=['x', '1'])
@@ -505,40 +466,26 @@ def test_info_may_change_its_values_and_only_numbers_are_kept(values):
   for _ in values:
     assert env.step(np.array([2], np.int32)).step_type == FIRST
     kept.append(env.episode_metrics[0].copy())
-  numbers = [metrics.MISSING, metrics.MISSING]
-  for i, value in enumerate(values):
-    if (isinstance(value, (int, np.float64)) and abs(value) < 10
-        or np.shape(value) == (1,)):
-      numbers[i] = float(np.ravel(value)[0])
+  first, second = (
+      metrics.MISSING if number is None else number for number in numbers)
   np.testing.assert_array_equal(
-      kept, [[numbers[0], metrics.MISSING], [numbers[1], numbers[1]]])
-
-
-def _report_rows(env, num_steps):
-  """Lists (type, score) of steps of the first of some environments."""
-  env.reset()
-  rows = []
-  for _ in range(num_steps):
-    step = env.step(np.zeros(env.num_envs, np.int32))
-    rows.append((step.step_type[0], env.side_channels.episode_metrics[0, 0]))
-  return rows
+      kept, [[first, metrics.MISSING], [second, second]])
 
 
 def test_numbers_of_an_episode_are_there_where_the_next_begins():
   env = gym.GymEnvironment(
       f'{reports.MODULE}:Reports-v0', 2, 0, episode_metric_names=['score'])
+  env.reset()
+  rows = []
+  for _ in range(6):
+    step = env.step(np.zeros(2, np.int32))
+    rows.append((step.step_type[0], env.side_channels.episode_metrics[0, 0]))
   none = metrics.MISSING
   # Of a time limit they are there one row before.
-  assert _report_rows(env, 6) == [
+  assert rows == [
       (MID, none), (FIRST, 0), (MID, 0), (LAST, 1), (FIRST, 1), (MID, 1)]
 
 
-def test_batch_of_gymnasium_s_own_cart_poles_has_no_info():
-  made = factory.make_environment(
-      'gym/CartPole-v1', 1, 0, config.Config(environment=(
-          config.EnvironmentConfig(level='gym/CartPole-v1',
-                                   episode_metrics='score'))), True)
-  assert isinstance(made, gym.GymEnvironment)
 # Constructors and failures of a user's own environments.
 
 
@@ -594,33 +541,21 @@ class _Taking(_Own):
 @pytest.fixture(name='make')
 def _make():
   """Returns a function that makes a batch of a class or function."""
-  envs = []
-
   def make(creator, num_envs=2, seed=0, **kwargs):
     gymnasium.register('Own-v0', creator)
-    envs.append(gym.GymEnvironment('Own-v0', num_envs, seed, **kwargs))
-    return envs[-1]
+    return gym.GymEnvironment('Own-v0', num_envs, seed, **kwargs)
 
-  yield make
-  for env in envs:
-    env.close()
-  del gymnasium.registry['Own-v0']
-
-
-def _stepped(env, num_steps=1):
-  for _ in range(num_steps):
-    env.step(np.zeros(env.num_envs, np.int32))
+  return make
 
 
 @pytest.mark.parametrize('creator, is_drawn', [
     (_Own, False), (_OfWindow, False), (_Drawn, True),
-    (lambda: _OfWindow(), False), (lambda render_mode: _OfWindow(), False),
-    (lambda **kwargs: _Drawn(**kwargs), True)])
+    (lambda: _OfWindow(), False), (lambda **kwargs: _Drawn(**kwargs), True)])
 def test_constructors_get_a_render_mode_if_they_take_and_list_it(
     make, creator, is_drawn, tmp_path):
   env = make(creator)
   env.reset()
-  _stepped(env)
+  env.step(np.zeros(2, np.int32))
   film = video.Video(str(tmp_path / 'film.gif'), env)
   if is_drawn:
     film.on_step(0)
@@ -631,77 +566,46 @@ def test_constructors_get_a_render_mode_if_they_take_and_list_it(
 
 def test_nested_arguments_are_each_copys_own(make):
   kwargs = {'cfg': {'map': {'size': 5}, 'found': []}}
-  make(_Taking, num_envs=3, kwargs=kwargs).close()
-  make(_Taking, num_envs=3, kwargs=kwargs)
+  for _ in range(2):
+    make(_Taking, num_envs=3, kwargs=kwargs)
   assert kwargs == {'cfg': {'map': {'size': 5}, 'found': []}}
-
-
-def test_constructor_is_called_once_a_copy(make):
-  before = _Own.made
-  env = make(_Own, num_envs=3)
-  env.reset()
-  assert _Own.made - before == 3
-
-
-def test_copies_can_read_their_numbers(make):
-  indices = []
-
-  def creator():
-    indices.append(os.environ['IMPALA_TF_ENV_INDEX'])
-    return _Own()
-
-  make(creator)
-  with copies.numbered(range(8, 16)[1::3]):
-    make(creator, num_envs=3)
-  assert indices == ['0', '1', '9', '12', '15']
-  assert 'IMPALA_TF_ENV_INDEX' not in os.environ
 
 
 def _leaving(*unused, **unused_kwargs):
   sys.exit()
 
 
-def _asserting():
-  raise AssertionError  # Not `assert`, whose message pytest would rewrite.
-
-
 @pytest.mark.parametrize('creator, words', [
     (_leaving, 'cannot be made .* line [0-9]+: SystemExit: sys.exit'),
     (type('', (_Own,), {'reset': _leaving}),
      'cannot be reset: .* line [0-9]+: SystemExit: sys.exit'),
-    (_asserting, 'AssertionError: raise AssertionError'),
     (lambda max_episode_steps: _Own(),
      'max_episode_steps.* must take these, and no argument id, max_episode_')])
-def test_constructor_or_reset_that_fails_is_told_with_its_line(
+def test_constructor_or_reset_that_fails_is_named_with_its_line(
     make, creator, words):
   with pytest.raises(config.ConfigError, match=words) as error:
     make(creator)
   assert '\n' not in str(error.value)
 
 
-@pytest.mark.parametrize('space, is_observed', [
-    (gymnasium.spaces.Box(0, 1, (0,)), True),
-    (gymnasium.spaces.Dict(a=gymnasium.spaces.Box(0, 1, (2, 0))), True),
-    (gymnasium.spaces.Box(0, 1, (0,)), False),
-    (gymnasium.spaces.MultiDiscrete(np.zeros(0, int)), False)])
-def test_spaces_without_numbers_are_refused(make, space, is_observed):
-  changed = {'action_space': space}
-  if is_observed:
-    changed = {'observation_space': space,
-               'reset': lambda self, seed, options: (space.sample(), {})}
-  with pytest.raises(config.ConfigError, match=(
-      'nothing in it' if is_observed else r'actions of type .* \[0\]')):
+@pytest.mark.parametrize('changed, words', [
+    ({'action_space': gymnasium.spaces.MultiDiscrete(np.zeros(0, int))},
+     r'actions of type .* \[0\]'),
+    ({'observation_space': gymnasium.spaces.Box(0, 1, (0,)),
+      'reset': lambda self, seed, options: (np.zeros(0, np.float32), {})},
+     'nothing in it')])
+def test_spaces_without_numbers_are_refused(make, changed, words):
+  with pytest.raises(config.ConfigError, match=words):
     make(type('', (_Own,), changed))
 
 
 class _Fragile(_Own):
-  """An environment of which one copy breaks at step 600."""
-  closed = []
+  """An environment of which copy 1 breaks at step 600."""
   seeds = []
 
   def reset(self, *, seed=None, options=None):
     self.steps = 0
-    self.seeds.append(seed)
+    self.seeds.append((self.index, seed))
     return super().reset(seed=seed)
 
   def step(self, action):
@@ -710,20 +614,32 @@ class _Fragile(_Own):
       raise BrokenPipeError('the simulator is gone')
     return super().step(action)
 
-  def close(self):
-    self.closed.append(self.index)
-    raise RuntimeError('it is gone')
 
-
-def test_broken_simulator_is_closed_and_made_anew_in_its_place(make):
-  _Fragile.closed, _Fragile.seeds = [], []
+def test_broken_environment_is_made_anew_in_its_place_with_a_seed(
+    make, monkeypatch):
+  monkeypatch.setattr(_Fragile, 'seeds', [])
   env = make(_Fragile, seed=7)
   env.reset()
-  _stepped(env, 599)
-  row = env.step(np.zeros(2, np.int32))
+  for _ in range(600):
+    row = env.step(np.zeros(2, np.int32))
   assert row.step_type.tolist() == [MID, FIRST] and row.discount[1] == 1
-  assert _Fragile.closed == ['1'] and env._envs[1].unwrapped.index == '1'
-  assert _Fragile.seeds[:2] == [7, 8]
-  assert len(set(_Fragile.seeds)) == 3 and None not in _Fragile.seeds
-  env.close()  # All of them, though each close() fails.
-  assert _Fragile.closed == ['1', '0', '1']
+  *first, (index, seed) = _Fragile.seeds
+  assert first == [('0', 7), ('1', 8)]
+  assert index == '1' and seed not in (None, 7, 8)
+
+
+def test_channels_that_are_moved_and_pictures_that_policies_scale(make):
+  for shape, number in ((4, 10, 10), 1), ((10, 10, 4), 0):
+    space = gymnasium.spaces.Box(0, 1, shape, np.float32)
+    env = make(type('', (_Own,), {
+        'observation_space': space,
+        'reset': lambda self, seed, options=None, space=space: (
+            np.ones(space.shape, np.float32), {})}), pictures=True)
+    assert env.observation_spec().shape == (10, 10, 4)
+    assert len(env.remarks) == number
+    np.testing.assert_array_equal(env.reset().observation, 255)
+    env.take_simulators_units()
+    # A policy scales what has the shape of the space.
+    np.testing.assert_array_equal(
+        env.reset().observation, 255 if number else 1)
+    del gymnasium.registry['Own-v0']

@@ -21,13 +21,9 @@ def _decode(observation):
 
 
 @pytest.mark.parametrize('domain, prefix, name, num_missions', [
-    ('minigrid', 'MiniGrid', 'Empty-5x5-v0', 1),
     ('minigrid', 'MiniGrid', 'DoorKey-5x5-v0', 1),
     ('minigrid', 'MiniGrid', 'MultiRoom-N2-S4-v0', 1),
-    ('minigrid', 'MiniGrid', 'MemoryS7-v0', 1),
     ('minigrid', 'MiniGrid', 'GoToDoor-5x5-v0', 5),
-    ('babyai', 'BabyAI', 'GoToLocal-v0', 5),
-    ('babyai', 'BabyAI', 'GoToObjS4-v0', 2),
     ('babyai', 'BabyAI', 'GoToLocalS5N2-v0', 5)])
 @pytest.mark.slow
 def test_rows_and_missions_are_those_of_the_package(
@@ -68,9 +64,6 @@ def test_rows_and_missions_are_those_of_the_package(
   assert num_ended and len(missions) >= num_missions
 
 
-@pytest.mark.parametrize('name', ['DoorKee-5x5-v0', 'DoorKey-5x5-v9'])
-def test_unknown_level_is_refused_with_the_cause(name):
-  with pytest.raises(config.ConfigError, match='MiniGrid-DoorKey') as error:
-    minigrid.MinigridEnvironment(name, 1, seed=0)
-  assert f'minigrid/{name} cannot be made' in str(error.value)
-  assert '\n' not in str(error.value)
+def test_unknown_level_is_refused_with_the_nearest():
+  with pytest.raises(config.ConfigError, match='cannot be .*MiniGrid-DoorKey'):
+    minigrid.MinigridEnvironment('DoorKee-5x5-v0', 1, seed=0)

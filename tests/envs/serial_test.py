@@ -1,4 +1,4 @@
-"""Simulators in turn: rows of ends, on a simulator that plays a script."""
+"""Simulators in turn: rows of ends and failures, by a script."""
 
 import dm_env
 from dm_env import specs
@@ -7,41 +7,81 @@ import pytest
 
 from impala_tf import config
 from impala_tf.agents import acting
+from impala_tf.envs import copies
 from impala_tf.envs import environment
 from impala_tf.envs import serial
 
 FIRST, MID, LAST = dm_env.StepType
 
 
+class _Simulator:
+  """A simulator that knows its episode and step, and may refuse to begin."""
+
+  def __init__(self, episode):
+    self.place = np.array([episode, 0], np.float32)
+    self.begin_error = None
+    self.is_closed = False
+
+  def close(self):
+    self.is_closed = True
+    raise OSError('it is gone')
+
+
 class _Scripted(serial.SerialEnvironment):
   """An environment whose observation is (episode, step) and reward its action.
 
-  An action of 1 terminates, 2 truncates, 3 does both.
+  An action of 1 terminates, 2 truncates, 3 does both, and 4 raises an error.
+  Simulators that are made anew begin with episode 100.
   """
 
-  def __init__(self, num_envs):
-    super().__init__('scripted', num_envs, environment.discrete(4),
+  def __init__(self, num_envs, error=None, remake_error=None):
+    self.made, self.seeds = [], []
+    self._error = error or RuntimeError('simulator\nlost')
+
+    def make(i, seed):
+      if len(self.made) >= num_envs and remake_error:
+        raise remake_error
+      self.seeds.append(seed)
+      self.made.append(_Simulator(100 if len(self.made) >= num_envs else 0))
+      return self.made[-1]
+
+    super().__init__('scripted', serial.Simulators(make, num_envs, 7),
+                     environment.discrete(5),
                      specs.Array((2,), np.float32, 'observation'))
-    self._places = np.zeros((num_envs, 2), np.float32)
 
   def _begin(self, i):
-    self._places[i] = [self._places[i, 0] + 1, 0]
-    return self._places[i]
+    simulator = self._simulators[i]
+    if simulator.begin_error:
+      raise simulator.begin_error
+    simulator.place[:] = simulator.place[0] + 1, 0
+    return simulator.place
 
   def _advance(self, i, action):
-    self._places[i, 1] += 1
+    if action == 4:
+      raise self._error
+    place = self._simulators[i].place
+    place[1] += 1
     return serial.Transition(
-        self._places[i], float(action), action in (1, 3), action in (2, 3))
+        place, float(action), action in (1, 3), action in (2, 3))
 
   def render(self):
     raise NotImplementedError
 
 
+def _begun(*arguments, **options):
+  env = _Scripted(*arguments, **options)
+  env.reset()
+  return env
+
+
+def _stepped(env, *actions):
+  return env.step(np.array(actions, np.int32))
+
+
 def _played(*actions):
   """Plays one environment; returns (observation, type, reward, discount)."""
-  env = _Scripted(1)
-  env.reset()
-  rows = (env.step(np.array([action], np.int32)) for action in actions)
+  env = _begun(1)
+  rows = (_stepped(env, action) for action in actions)
   return [(tuple(row.observation[0]), row.step_type[0], row.reward[0],
            row.discount[0]) for row in rows]
 
@@ -59,11 +99,10 @@ def test_limit_shows_its_last_observation_and_resets_a_step_later():
 
 
 def test_reset_forgets_a_limit_that_was_met():
-  env = _Scripted(2)
+  env = _begun(2)
+  _stepped(env, 2, 0)
   env.reset()
-  env.step(np.array([2, 0], np.int32))
-  env.reset()
-  assert env.step(np.array([1, 0], np.int32)).step_type.tolist() == [FIRST, MID]
+  assert _stepped(env, 1, 0).step_type.tolist() == [FIRST, MID]
 
 
 def test_episodes_are_counted_without_their_resets():
@@ -71,115 +110,95 @@ def test_episodes_are_counted_without_their_resets():
   counter.env_output(env.reset())
   ended = []
   for actions in [0, 0], [2, 1], [0, 2], [2, 3], [0, 0]:
-    output = counter.env_output(env.step(np.array(actions, np.int32)))
+    output = counter.env_output(_stepped(env, *actions))
     ended += [(e, float(output.episode_return[e]), int(output.episode_steps[e]))
               for e in range(2) if output.step_type[e] == FIRST]
   # Environment 1's third reset plays no action 3.
   assert ended == [(1, 1, 2), (0, 2, 2), (1, 2, 1), (0, 2, 1)]
 
 
-class _Failing(_Scripted):
-  """An environment that raises `error` for action 3, and is made anew."""
-  error: BaseException = RuntimeError('simulator\nlost')
-
-  def _advance(self, i, action):
-    if action == 3:
-      raise self.error
-    return super()._advance(i, action)
-
-  def _remake(self, i, error):
-    self._places[i] = [100, 0]
-
-
-def _stepped(env, *actions):
-  return env.step(np.array(actions, np.int32))
-
-
 def test_rare_failure_costs_the_episode_of_its_simulator_alone():
-  env, counter = _Failing(2), acting.EpisodeCounter(2)
+  env, counter = _Scripted(2), acting.EpisodeCounter(2)
   counter.env_output(env.reset())
   for _ in range(550):
     counter.env_output(_stepped(env, 0, 0))
   for _ in range(3):  # At step 100 and each 500 after it, of both together.
     counter.env_output(_stepped(env, 0, 1))
-    output = counter.env_output(_stepped(env, 0, 3))
+    output = counter.env_output(_stepped(env, 0, 4))
     assert output.step_type.tolist() == [MID, FIRST]
     assert output.discount.tolist() == [1, 1] and output.reward[1] == 0
     assert output.observation[1].tolist() == [101, 0]
     assert output.episode_steps[1] == 0 and output.episode_steps[0] > 550
   assert counter.env_output(_stepped(env, 0, 0)).episode_steps[1] == 1
+  # Simulator 1 was closed each time, and each new one has another seed.
+  assert [s.is_closed for s in env.made] == [False, True, True, True, False]
+  assert env.seeds[:2] == [7, 8] and len(set(env.seeds)) == 5
+  env.close()  # All of them, though each fails.
+  assert all(simulator.is_closed for simulator in env.made)
 
 
 def test_failure_while_a_limit_resets_loses_no_episode():
-  env, counter = _Failing(1), acting.EpisodeCounter(1)
+  env, counter = _Scripted(1), acting.EpisodeCounter(1)
   counter.env_output(env.reset())
   for _ in range(100):
     counter.env_output(_stepped(env, 0))
   counter.env_output(_stepped(env, 2))
-  begin = env._begin
-
-  def fail(i):
-    env._begin = begin
-    raise OSError('gone')
-
-  env._begin = fail
+  env.made[0].begin_error = OSError('gone')
   output = counter.env_output(_stepped(env, 0))
   assert (output.step_type[0], output.episode_steps[0]) == (FIRST, 101)
 
 
 def test_frequent_failures_are_a_mistake():
-  env = _Failing(2)
-  env.reset()
   with pytest.raises(environment.SimulatorError, match='environment 1 '):
-    _stepped(env, 0, 3)  # At once.
-  env = _Failing(2)
-  env.reset()
+    _stepped(_begun(2), 0, 4)  # At once.
+  with copies.numbered(range(8, 10)):  # Of the run.
+    env = _begun(2)
   for _ in range(50):
     _stepped(env, 0, 0)
-  _stepped(env, 0, 3)
+  _stepped(env, 0, 4)
   with pytest.raises(environment.SimulatorError, match=(
-      '^scripted: environment 0 failed: .*serial_test.py, line [0-9]+: '
+      '^scripted: environment 8 failed: .*serial_test.py, line [0-9]+: '
       'RuntimeError: simulator lost$')):
-    _stepped(env, 3, 0)
+    _stepped(env, 4, 0)
 
 
 @pytest.mark.parametrize('error, words', [
     (ConnectionRefusedError(111, 'Connection refused'),
      r'ConnectionRefusedError: \[Errno 111\] Connection refused'),
-    (SystemExit(), 'SystemExit: raise self.error'),  # Its message is empty.
-    (AssertionError(), 'AssertionError: raise self.error'),
-    (np.ndarray, 'TypeError: ')])
-def test_failure_of_any_kind_is_the_simulators(error, words, monkeypatch):
-  monkeypatch.setattr(_Failing, 'error', error)
-  monkeypatch.setattr(_Failing, '_remake', serial.SerialEnvironment._remake)
-  env = _Failing(1)
-  env.reset()
+    (SystemExit(), 'SystemExit: raise self._error'),  # Its message is empty.
+    (StopIteration(), 'StopIteration: '), (np.ndarray, 'TypeError: ')])
+def test_failure_of_any_kind_is_the_simulators(error, words):
   with pytest.raises(environment.SimulatorError, match=(
       f'^scripted: the environment failed: .*, line [0-9]+: {words}')):
-    _stepped(env, 3)
+    _stepped(_begun(1, error), 4)
 
 
 @pytest.mark.parametrize('error', [
     KeyboardInterrupt(), config.UserError('no such map')])
-def test_interrupts_and_errors_of_the_user_pass(error, monkeypatch):
-  monkeypatch.setattr(_Failing, 'error', error)
-  env = _Failing(1)
-  env.reset()
+def test_interrupts_and_errors_of_the_user_pass(error):
   with pytest.raises(type(error)) as raised:
-    _stepped(env, 3)
+    _stepped(_begun(1, error), 4)
   assert raised.value is error
 
 
-def test_simulator_that_cannot_be_made_anew_is_not_the_users_mistake(
-    monkeypatch):
-  def refuse(self, i, error):
-    raise config.ConfigError('the port is taken')
-
-  monkeypatch.setattr(_Failing, '_remake', refuse)
-  env = _Failing(1)
-  env.reset()
+def test_simulator_that_cannot_be_made_anew_is_not_the_users_mistake():
+  env = _begun(1, remake_error=config.ConfigError('the port is taken'))
   for _ in range(100):
     _stepped(env, 0)
   with pytest.raises(environment.SimulatorError, match=(
       'simulator lost; the port is taken$')):
-    _stepped(env, 3)
+    _stepped(env, 4)
+
+
+def test_simulators_are_closed_if_one_cannot_be_made():
+  made = []
+
+  def make(i, seed):
+    made.append(_Simulator(0))
+    if i == 2:
+      raise config.ConfigError('no licence')
+    return made[-1]
+
+  with pytest.raises(config.ConfigError, match='no licence'):
+    serial.Simulators(make, 3, 0)
+  assert [simulator.is_closed for simulator in made] == [True, True, False]

@@ -92,26 +92,24 @@ def test_damaged_description_is_a_value_error(data):
 
 
 @pytest.mark.parametrize('space, words', [
-    (gym_spaces.Sequence(gym_spaces.Discrete(2)), '^Sequence, which has no'),
+    (gym_spaces.Sequence(gym_spaces.Discrete(2)), 'Sequence, which has no'),
     (gym_spaces.Dict(a=gym_spaces.Tuple([gym_spaces.Text(3)])),
-     r"^Text at \['a'\]\[0\], which has no fixed size"),
-    (gym_spaces.Graph(_GREY, None), '^Graph, .* only Box, Discrete, '),
-    (gym_spaces.Dict(), '^Dict with nothing in it$'),
-    (gym_spaces.Tuple([gym_spaces.Dict()]), '^Tuple with nothing in it$'),
+     r"Text at \['a'\]\[0\], which has no fixed size"),
+    (gym_spaces.Dict(), 'Dict with nothing in it$'),
+    (gym_spaces.Tuple([gym_spaces.Dict()]), 'Tuple with nothing in it$'),
     (gym_spaces.Tuple([_IMAGE, gym_spaces.Box(0, 255, (24, 24, 1), np.uint8)]),
      r'images of the sizes \(20, 24\) and \(24, 24\), which cannot be joined')])
 def test_what_has_no_fixed_size_is_refused_in_one_line(space, words):
-  with pytest.raises(spaces.SpaceError, match=words) as error:
+  with pytest.raises(
+      spaces.SpaceError, match=f'^observations of {words}') as error:
     spaces.Converter(space)
   assert '\n' not in str(error.value)
 
 
 @pytest.mark.parametrize('wrong', [
-    {'b': 3}, {'a': (0,), 'b': 3}, {'a': (0, [[1.], [2., 3.]]), 'b': 3},
-    {'a': (0, np.zeros(3)), 'b': 3}, {'a': (0, ['x', 'y']), 'b': 3},
-    {'a': (0, [1., 2.]), 'b': -1}, {'a': (0, [1., 2.]), 'b': 4}, None, 7, [],
-    np.zeros(4)])
-def test_observation_of_another_space_is_told(wrong):
+    {'b': 3}, {'a': (0,), 'b': 3}, {'a': (0, np.zeros(3)), 'b': 3},
+    {'a': (0, [1., 2.]), 'b': 4}, None, [], np.zeros(4)])
+def test_observation_of_another_space_is_refused(wrong):
   converter = spaces.Converter(gym_spaces.Dict(
       a=gym_spaces.Tuple([gym_spaces.Discrete(2),
                           gym_spaces.Box(0, 1, (2,), np.float32)]),
@@ -126,16 +124,13 @@ def test_observation_of_another_space_is_told(wrong):
 
 
 @pytest.mark.parametrize('space, white', [
-    (gym_spaces.Box(0, 1, (24, 24, 3), np.float32), 1.),
     (gym_spaces.Box(0, 1, (24, 24, 3), np.float64), 1.),
     (gym_spaces.Box(0, 1, (24, 24, 3), np.uint8), 1),
     (gym_spaces.Box(0, 1, (5, 5, 3), bool), True),
     (gym_spaces.Box(-1, 1, (24, 24, 1), np.float32), 1.),
     (gym_spaces.Box(-np.inf, np.inf, (24, 24, 1), np.float32), 1.),
     (gym_spaces.Box(0, 255, (24, 24, 1), np.float32), 255.),
-    (gym_spaces.Box(0, 1, (24, 20), np.float32), 1.),
     (gym_spaces.Box(0, 255, (24, 20), np.uint8), 255),
-    (gym_spaces.Box(0, 255, (3, 24, 20), np.uint8), 255),
     (gym_spaces.Box(0, 1, (4, 24, 20), np.float32), 1.)])
 def test_white_is_255_whatever_it_was(space, white):
   converter = spaces.Converter(space, pictures=True)
@@ -147,14 +142,24 @@ def test_white_is_255_whatever_it_was(space, white):
   assert (seen.dtype == np.uint8) == (space.dtype == np.uint8 and white == 255)
 
 
-def test_channels_that_come_first_are_moved_and_those_that_do_not_stay():
+def test_channels_that_come_first_are_moved():
   picture = _FIRST.sample()
   seen = spaces.Converter(_FIRST, pictures=True)(picture).observation
   np.testing.assert_array_equal(seen[..., 2], picture[2])
-  for shape in (84, 84, 4), (10, 10, 4), (4, 4, 30), (7, 7, 20):
-    space = gym_spaces.Box(0, 255, shape, np.uint8)
-    converter = spaces.Converter(space, pictures=True)
-    assert converter.observation_spec.shape == shape
+
+
+@pytest.mark.parametrize('shape, seen', [
+    ((84, 84, 4), (84, 84, 4)), ((10, 10, 4), (10, 10, 4)),
+    ((4, 4, 30), (4, 4, 30)), ((7, 7, 20), (7, 7, 20)),
+    ((6, 7, 2), (6, 7, 2)), ((7, 5, 9), (7, 5, 9)), ((5, 5, 5), (5, 5, 5)),
+    ((4, 10, 10), (10, 10, 4)), ((20, 7, 7), (7, 7, 20)),
+    ((2, 6, 7), (6, 7, 2)), ((3, 210, 160), (210, 160, 3)),
+    ((1, 9, 9), (9, 9, 1))])
+def test_channels_are_found_by_the_shape(shape, seen):
+  space = gym_spaces.Box(0, 1, shape, np.uint8)
+  converter = spaces.Converter(space, pictures=True)
+  assert converter.observation_spec.shape == seen
+  assert bool(converter.remarks) == (shape != seen)
 
 
 def test_pictures_of_all_conventions_are_joined_in_a_nest():
@@ -179,11 +184,8 @@ def test_pictures_of_all_conventions_are_joined_in_a_nest():
     (gym_spaces.Box(0, 255, (2,), np.uint8), np.array([0, 255]), [0, 255]),
     (gym_spaces.Box(0, 255, (2,), np.uint8), [0., 7.], [0, 7]),
     (gym_spaces.Box(-1, 1, (2,), np.float32), [True, False], [1, 0]),
-    (gym_spaces.Box(-1, 1, (2,), np.float32), np.int8([-1, 1]), [-1, 1]),
     (gym_spaces.Discrete(3), np.float64(1), [0, 1, 0]),
-    (gym_spaces.Discrete(3), True, [0, 1, 0]),
-    (gym_spaces.MultiBinary(2), np.array([True, False]), [1, 0]),
-    (gym_spaces.MultiDiscrete([2, 2]), [1, 0], [0, 1, 1, 0])])
+    (gym_spaces.MultiBinary(2), np.array([True, False]), [1, 0])])
 def test_numbers_of_another_type_are_converted(space, given, wanted):
   converter = spaces.Converter(space)
   seen = converter(given).observation
@@ -194,15 +196,12 @@ def test_numbers_of_another_type_are_converted(space, given, wanted):
 @pytest.mark.parametrize('space, given, words', [
     (gym_spaces.Box(0, 255, (2,), np.uint8), np.array([0, 256]),
      r'no Box \[2\] of uint8, but int64 \[2\]'),
-    (gym_spaces.Box(0, 255, (2,), np.uint8), [0, -1], 'but int64'),
     (gym_spaces.Box(0, 255, (2,), np.uint8), [.5, np.nan], 'but float64'),
-    (gym_spaces.Box(-1, 1, (3,), np.float32), np.zeros((1, 3)),
-     r'no Box \[3\] of float32, but float64 \[1, 3\]'),
     (gym_spaces.Box(-1, 1, (), np.float32), None, r'but object \[\]'),
     (gym_spaces.Box(-1, 1, (2,), np.float32), ['1', '2'], 'but <U1'),
     (gym_spaces.Box(-1, 1, (2,), np.float32), [[1], [1, 2]], 'but nothing'),
     (gym_spaces.MultiBinary(2), [0, 2], 'but int64')])
-def test_what_cannot_be_converted_is_told_with_what_is_declared(
+def test_what_cannot_be_converted_is_refused_with_what_is_declared(
     space, given, words):
   with pytest.raises(spaces.SpaceError, match=words) as error:
     spaces.Converter(space)(given)
@@ -225,7 +224,7 @@ def test_mask_in_a_dict_is_no_input(mask_space, is_mask):
   assert converter.has_mask == is_mask
   assert (observed.action_mask is not None) == is_mask
   assert converter.num_features == (0 if is_mask else 3)
-  assert spaces.Converter(space).num_features  # Where no mask is looked for.
+  assert spaces.Converter(space).num_features  # If no mask is looked for.
 
 
 @pytest.mark.parametrize('mask', [

@@ -1,9 +1,5 @@
 """Words and their ids."""
 
-import os
-import subprocess
-import sys
-
 from impala_tf.envs import word_ids
 
 # All words of MiniGrid's and BabyAI's missions (minigrid 3.2.0), and those of
@@ -42,21 +38,6 @@ def test_words_are_in_order_without_punctuation_and_capitals():
   assert len(word_ids.word_ids('2 wine_glasses, red-green, naïve')) == 5
 
 
-def test_every_id_is_given_and_none_stands_out():
-  counts = [0] * (word_ids.NUM_WORD_IDS + 1)
-  for i in range(100 * word_ids.NUM_WORD_IDS):
-    counts[word_ids.word_ids(f'word{i}')[0]] += 1
-  assert counts[word_ids.PADDING] == 0
-  assert 50 < min(counts[1:]) and max(counts) < 150  # 100, deviation 10.
-
-
-def test_ids_are_the_same_in_every_process():
-  sentence = 'go to the red ball'
-  program = ('from impala_tf.envs import word_ids; '
-             f'print(word_ids.word_ids({sentence!r}))')
-  for seed in '1', '2':
-    output = subprocess.run(
-        [sys.executable, '-c', program], check=True, capture_output=True,
-        text=True, env={**os.environ, 'PYTHONHASHSEED': seed,
-                        'PYTHONPATH': ':'.join(sys.path)})
-    assert output.stdout == f'{word_ids.word_ids(sentence)}\n'
+def test_ids_never_change():
+  # Of saved agents, too.
+  assert word_ids.word_ids('go to the red ball') == [457, 267, 669, 838, 233]

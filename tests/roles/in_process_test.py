@@ -95,14 +95,14 @@ def test_there_is_a_row_an_update(rows):
     ('impala', 'vtrace'), ('a3c', 'none')])
 def test_learner_prints_remarks_on_the_level(
     tmp_path, capsys, monkeypatch, algorithm, correction):
-  make = experiment.make_environment
+  make = experiment.make_probe_environment
 
-  def remarking(*arguments, **options):
-    environment = make(*arguments, **options)
+  def remarking(config):
+    environment = make(config)
     environment.remarks.append('it drifts')
     return environment
 
-  monkeypatch.setattr(experiment, 'make_environment', remarking)
+  monkeypatch.setattr(experiment, 'make_probe_environment', remarking)
   hosts.run_in_process(
       _with(_config(algorithm=algorithm), 'impala', correction=correction),
       tmp_path)

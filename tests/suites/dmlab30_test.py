@@ -24,11 +24,9 @@ def test_names_are_the_simulators_where_the_paper_misspells_them():
 
 
 @pytest.mark.parametrize('level, human, random, experts, multitask', [
-    # Table B.1: the first, some of the middle, and the last.
+    # Table B.1: the first, one of the middle, and the last.
     ('rooms_collect_good_objects_test', 10., .1, 9., 5.8),
-    ('lasertag_one_opponent_large', 12.7, -.2, -.2, .3),
     ('lasertag_three_opponents_small', 31.5, -.1, 19.1, 11.3),
-    ('skymaze_irreversible_path_varied', 100., 14.4, 45.1, 53.6),
     ('explore_object_rewards_many', 106.7, 2.4, 58.7, 62.6)])
 def test_scores_are_those_of_table_b1(level, human, random, experts, multitask):
   level = f'dmlab30/{level}'
@@ -36,8 +34,6 @@ def test_scores_are_those_of_table_b1(level, human, random, experts, multitask):
   assert dmlab30.SUITE.random[level] == random
   assert dmlab30.SUITE.paper['IMPALA-Experts'][level] == experts
   assert dmlab30.SUITE.paper['IMPALA'][level] == multitask
-  assert dmlab30.SUITE.human_normalised_score(level, random) == 0
-  assert dmlab30.SUITE.human_normalised_score(level, human) == 1
 
 
 @pytest.mark.parametrize('column, exact, printed', [

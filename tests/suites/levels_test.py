@@ -35,21 +35,15 @@ def test_list_that_is_none_is_refused(level, words):
   assert '\n' not in str(error.value)
 
 
-@pytest.mark.parametrize('level, name', [
-    ('atari/pong', 'atari/pong'), ('atari57', 'atari57'),
-    ('catch,catch/delayed,atari/pong', 'catch and 2 more')])
-def test_short_name(level, name):
-  assert levels.short_name(level) == name
+def test_short_name_counts_the_levels_of_a_list():
+  assert levels.short_name('atari57') == 'atari57'
+  assert levels.short_name('catch,tmaze/3,atari/pong') == 'catch and 2 more'
 
 
-@pytest.mark.parametrize('level, name', [
-    ('atari/skiing', 'atari57'),
-    ('dmlab30/rooms_collect_good_objects_train', 'dmlab30'),
-    ('dmlab30/rooms_collect_good_objects_test', 'dmlab30')])
-def test_suite_of_a_level(level, name):
-  assert levels.suite_of(level).name == name
-
-
-def test_levels_outside_of_suites_have_none():
-  assert levels.suite_of('catch') is None
-  assert levels.suite_of('atari/adventure') is None
+def test_suite_of_a_level():
+  assert levels.suite_of('atari/skiing').name == 'atari57'
+  for kind in 'train', 'test':
+    level = f'dmlab30/rooms_collect_good_objects_{kind}'
+    assert levels.suite_of(level).name == 'dmlab30'
+  for level in 'catch', 'atari/adventure':
+    assert levels.suite_of(level) is None

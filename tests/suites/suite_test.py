@@ -45,6 +45,4 @@ def test_columns_are_read_without_their_empty_cells():
   assert columns['acktr']['atari/alien'] == 3197.10
   assert columns['impala_deep']['atari/zaxxon'] == 32935.50
   assert 'atari/defender' not in columns['acktr']  # N/A.
-  assert {c: len(scores) for c, scores in columns.items()} == {
-      'random': 57, 'human': 57, 'acktr': 44, 'reactor': 57,
-      'impala_deep_multitask': 57, 'impala_shallow': 57, 'impala_deep': 57}
+  assert len(columns['acktr']) == 44 and len(columns['human']) == 57
