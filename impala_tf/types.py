@@ -108,8 +108,16 @@ class Origin(NamedTuple):
 
   @property
   def is_of_several_agents(self) -> bool:
-    """Whether it tells agents apart."""
+    """Whether it distinguishes agents."""
     return not isinstance(self.is_foreign, tuple)
+
+  def kinds(self) -> dict[str, Any]:
+    """Returns a mask, bool [B], for each kind of unroll that has metrics."""
+    kinds = {'replayed': self.is_replayed}
+    if self.is_of_several_agents:
+      kinds['own'] = self.is_replayed & ~self.is_foreign
+      kinds['foreign'] = self.is_replayed & self.is_foreign
+    return {**kinds, 'fresh': ~self.is_replayed}
 
 
 class Unroll(NamedTuple):

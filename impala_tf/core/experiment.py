@@ -16,7 +16,6 @@ from impala_tf.envs import multi_level
 from impala_tf.maths import distributions
 from impala_tf.optimizers import hyperparameters as hyperparameters_lib
 from impala_tf.optimizers import rmsprop
-from impala_tf.replay import kinds as kinds_lib
 from impala_tf.replay import priorities
 from impala_tf.runtime import precision as precision_lib
 from impala_tf.runtime import sizing
@@ -114,10 +113,6 @@ def make_learner(config: config_lib.Config,
     hyperparameters = hyperparameters_lib.Hyperparameters(config)
   algorithm = algorithms.get(config)
   optimizer = config.optimizer
-  kinds = None
-  if config.num_replayed:
-    kinds = kinds_lib.Kinds(
-        config.num_replayed, config.replay.replay_fraction < 1)
   return learner_lib.Learner(
       agent,
       learner_lib.Objective(
@@ -131,5 +126,5 @@ def make_learner(config: config_lib.Config,
       learner_lib.Settings(
           config.experiment.total_frames, optimizer.annealed,
           environment.frames_per_step, compile_step,
-          (priorities.METRIC,) if config.has_priorities else ()),
-      kinds)
+          (priorities.METRIC,) if config.has_priorities else (),
+          config.num_replayed, config.replay.replay_fraction < 1))

@@ -1,7 +1,7 @@
 """The learner: from a batch of unrolls to new parameters."""
 
 import functools
-from typing import Any, Callable, NamedTuple, Optional, Sequence, Union
+from typing import Any, Callable, NamedTuple, Sequence, Union
 
 import numpy as np
 import tensorflow as tf
@@ -10,7 +10,6 @@ from impala_tf import types
 from impala_tf.agents import agent as agent_lib
 from impala_tf.maths import updates
 from impala_tf.optimizers import hyperparameters as hyperparameters_lib
-from impala_tf.replay import kinds as kinds_lib
 
 LossFn = Callable[[agent_lib.Agent, types.Unroll], types.LossOutput]
 AfterStepFn = Callable[[agent_lib.Agent, Any], None]
@@ -70,6 +69,8 @@ class Settings(NamedTuple):
   # Names of metrics that `update` also returns unroll by unroll, under
   # 'unroll/'.
   unroll_metrics: Sequence[str] = ()
+  num_replayed: int = 0  # Replayed unrolls of a batch, its last; no new frames.
+  learns_from_fresh: bool = True  # Whether it learns from the others.
 
 
 class Learner:
@@ -94,8 +95,7 @@ class Learner:
   def __init__(self, agent: agent_lib.Agent, objective: Objective,
                make_optimizer: Callable[[Callable[[], tf.Tensor]], Any],
                hyperparameters: hyperparameters_lib.Hyperparameters,
-               strategy: tf.distribute.Strategy, settings: Settings,
-               kinds: Optional[kinds_lib.Kinds] = None):
+               strategy: tf.distribute.Strategy, settings: Settings):
     """Builds the optimiser.
 
     Args:
@@ -104,8 +104,6 @@ class Learner:
         its methods, of a function that returns the learning rate.
       strategy: strategy over the learner's devices, whose number divides B; and
         over the devices of other learners, if several update together.
-      kinds: the kinds of unrolls in a batch, if some are replayed. Those count
-        no frames.
     """
     self.agent = agent
     self.hyperparameters = hyperparameters
@@ -114,7 +112,6 @@ class Learner:
     self._num_local = len(strategy.extended.worker_devices)
     self._num_learners = strategy.num_replicas_in_sync // self._num_local
     self._settings = settings
-    self._kinds = kinds
     with strategy.scope():
       self.num_updates = tf.Variable(0, trainable=False, dtype=tf.int64)
       self.num_frames = tf.Variable(0, trainable=False, dtype=tf.int64)
@@ -145,19 +142,18 @@ class Learner:
 
     Returns:
       Metrics of the batches of all learners together; see `types.LossOutput`.
-      If unrolls are replayed, metrics of unrolls also come for each kind; one
-      without unrolls has NaN, or 0 for losses, which are sums. Metrics under
-      'unroll/' are float32 [B].
+      If unrolls are replayed, metrics of unrolls also come for each kind (see
+      `types.Origin.kinds`); one without unrolls has NaN, or 0 for losses, which
+      are sums. Metrics under 'unroll/' are float32 [B].
     """
     num_steps, batch_size = unroll.env_outputs.reward.shape
-    num_fresh = batch_size
-    if self._kinds is not None:
-      num_fresh -= self._kinds.num_replayed
+    num_fresh = batch_size - self._settings.num_replayed
+    if self._settings.num_replayed:
       # Keys are for the replay alone.
       unroll = unroll._replace(origin=unroll.origin._replace(keys=()))
     num_frames = (self._num_learners * (num_steps - 1) * num_fresh *
                   self._settings.frames_per_step)
-    if self._kinds is not None and not self._kinds.learns_from_fresh:
+    if not self._settings.learns_from_fresh:
       unroll = _map_batch_axis(unroll, lambda tensor, axis: (
           tensor[num_fresh:] if axis == 0 else tensor[:, num_fresh:]))
     metrics, columns = self._distributed_step(self._split(unroll), num_frames)
@@ -210,6 +206,13 @@ class Learner:
     gradients = self.gradients(unroll)
     return {**gradients.metrics, **self.apply(gradients)}
 
+  def _kinds(self, origin: types.Origin) -> dict[str, tf.Tensor]:
+    """Returns masks of the kinds of unrolls that are there, float32 [B]."""
+    masks = origin.kinds()
+    if not self._settings.learns_from_fresh:
+      del masks['fresh']
+    return {kind: tf.cast(mask, tf.float32) for kind, mask in masks.items()}
+
   def _split(self, unroll: types.Unroll):
     """Shares the batch out over the replicas here."""
     if self._num_local == 1:
@@ -242,26 +245,22 @@ class Learner:
       else:
         reduced[name] = self._strategy.reduce('MEAN', value, axis=None)
     if unroll_metrics:
-      marks = {}
-      if self._kinds is not None:
-        marks = self._strategy.run(self._kinds.marks, args=(unroll.origin,))
-      # As one tensor, since each costs a message where learners are several.
+      masks = {}
+      if self._settings.num_replayed:
+        masks = self._strategy.run(self._kinds, args=(unroll.origin,))
+      # As one tensor, since each costs a message between learners.
       table = self._strategy.gather(
           self._strategy.run(lambda *columns: tf.stack(columns, axis=1),
-                             args=(*unroll_metrics.values(), *marks.values())),
+                             args=(*unroll_metrics.values(), *masks.values())),
           axis=0)
-      names = [*unroll_metrics, *marks]
+      names = [*unroll_metrics, *masks]
       columns = dict(zip(names, tf.unstack(table, len(names), axis=1)))
-      of_learners = {name: tf.reshape(column, [self._num_learners, -1])
-                     for name, column in columns.items()}
-      marks = {name: of_learners.pop(name) for name in marks}
-      for name, values in of_learners.items():
-        kinds = {name: values}
-        if self._kinds is not None:
-          kinds = self._kinds.split(name, values, marks)
+      indices = {kind: tf.where(columns.pop(kind))[:, 0] for kind in masks}
+      for name, values in columns.items():
         reduce = tf.reduce_sum if name.startswith('loss/') else tf.reduce_mean
-        reduced.update((kind, reduce(numbers))
-                       for kind, numbers in kinds.items())
+        reduced[name] = reduce(values)
+        for kind, index in indices.items():
+          reduced[f'{kind}/{name}'] = reduce(tf.gather(values, index))
     self._metric_names = tuple(reduced)
     return tf.stack(list(reduced.values())), {
         name: column for name, column in columns.items()

@@ -3,6 +3,7 @@
 Like `experiment`, it makes parts from the config.
 """
 
+import functools
 from typing import Iterable, List, Optional, Sequence, Tuple
 
 import numpy as np
@@ -80,12 +81,13 @@ def make_writer(config: config_lib.Config, address: str, spec: types.Unroll,
     tables = [queue_lib.REPLAY, queue_lib.QUEUE]  # The queue may block.
   stamp = packing.Stamp(np.int64(task), np.int64(
       fingerprint_lib.of_unrolls(config)), np.int64(agent))
-  chains = None
-  if config.chain_unrolls is not None:
-    chains = episodes.Chains(
-        config.chain_unrolls, sizing.fitted(config.actor.num_envs))
-  return queue_lib.UnrollWriter(
-      address, spec, tables, stamp, replay_address, chains)
+  writer = functools.partial(queue_lib.UnrollWriter, address, spec, tables,
+                             stamp, replay_address)
+  if config.chain_unrolls is None:
+    return writer()
+  chains = episodes.Chains(
+      config.chain_unrolls, sizing.fitted(config.actor.num_envs))
+  return writer(chains.add, chains.num_kept)
 
 
 def make_batches(config: config_lib.Config, spec: types.Unroll, address: str,
@@ -125,7 +127,7 @@ def make_batches(config: config_lib.Config, spec: types.Unroll, address: str,
   return batches_lib.make_batches(
       sampling.Source(address, queue_lib.QUEUE, config.num_fresh, in_order),
       packed, batches_lib.Filter(fingerprint, refusals, agent, first_version),
-      replay)
+      replay.join if replay else None)
 
 
 def make_publisher(config: config_lib.Config, address: str,
@@ -139,20 +141,18 @@ def make_publisher(config: config_lib.Config, address: str,
   machine.
   """
   table = weights.Table(address)
-  # Old parameters come of every version.
-  is_late = (config.experiment.in_process and
-             config.actor.controlled_lag_updates is None)
+  lag_updates, is_late = config.actor.controlled_lag_updates, False
   if not config.experiment.in_process:
     destinations = weights.in_other_processes(
         table, memory, config.actor.synchronisation != 'none')
-  elif config.actor.controlled_lag_updates is not None:
-    destinations = [weights.Delayed(table, config.actor.controlled_lag_updates)]
+  elif lag_updates is not None:  # Needs a snapshot of every version.
+    destinations = [weights.delayed(table.write, lag_updates)]
   else:
-    destinations = [table]
-  # Only of this process: the config may have been another before.
+    destinations, is_late = [table.write], True
+  # Counted from here on: the config may have been different before.
   version, frames = (int(variable.numpy()) for variable in (
       learner.num_updates, learner.num_frames))
   return weights.Publisher(
       weights.make_snapshot(learner.agent.published_variables),
-      weights.frames_from(version, frames, frames_per_update),
+      lambda later: frames + (later - version) * frames_per_update,
       destinations, is_late)

@@ -1,21 +1,20 @@
 """Publishers and fetchers, which take parameters from learner to actors.
 
-Peers on the learner's machine read them in its memory
-(`comms.parameter_memory`); for all others there is a Reverb table. It holds
-only the newest parameters, as one flat vector (one column is one copy, whatever
-the number of variables), with their numbers of learner updates and of
-environment frames.
+Peers on the learner's machine read parameters in its memory
+(`comms.parameter_memory`); all others read a Reverb table. It holds the newest
+parameters only, as one flat vector, which is one copy for all variables. Beside
+them are the numbers of learner updates and environment frames behind them.
 
-Actors fetch, and nobody sends to them: a fetch serves the E unrolls that an
-actor plays at once, so an update has B/E fetches however many actors share
-them, and each gets the newest parameters (docs/scaling.md). If E is small,
+Actors fetch; nobody sends to them. A fetch serves the E unrolls that an actor
+plays at once. So an update has B/E fetches, however many actors share them, and
+each gets the newest parameters (docs/scaling.md). If E is small,
 `ActorConfig.fetch_interval_unrolls` makes an actor keep them longer.
 """
 
 import collections
 import threading
 import time
-from typing import Any, Callable, Optional, Protocol, Sequence
+from typing import Any, Callable, Optional, Sequence
 
 import numpy as np
 import reverb
@@ -30,13 +29,15 @@ from impala_tf.runtime import waiting
 
 _TABLE = 'weights'
 _POLL_SECS = 0.1
-# With a memory, seconds between parameters for the table that nobody reads: for
-# peers that come later.
+# Seconds between writes to a table that nobody reads, for peers to come.
 _TABLE_SECS = 1.
 # For so long after it was read, the table gets the parameters of each update.
 _READ_SECS = 10.
 # Time between two looks of a reader of the memory at the learner's server.
 _CHECK_SECS = 1.
+
+# Function that takes parameters, float32 [P], which nobody changes later.
+WriteFn = Callable[[parameter_memory.Stamp, np.ndarray], None]
 
 
 def num_parameters(variables: Sequence[tf.Variable]) -> int:
@@ -59,14 +60,6 @@ def make_tables(variables: Sequence[tf.Variable],
   return tables
 
 
-class Destination(Protocol):
-  """A place to which parameters are published."""
-
-  def write(self, stamp: parameter_memory.Stamp, parameters: np.ndarray
-            ) -> None:
-    """Takes parameters, float32 [P], that nobody changes later."""
-
-
 def make_snapshot(variables: Sequence[tf.Variable]
                   ) -> Callable[[], np.ndarray]:
   """Returns a function that copies variables into one vector, float32 [P]."""
@@ -77,12 +70,6 @@ def make_snapshot(variables: Sequence[tf.Variable]
   return lambda: flatten().numpy()
 
 
-def frames_from(version: int, frames: int, frames_per_update: int
-                ) -> Callable[[int], int]:
-  """Returns a function from a later version to its environment frames."""
-  return lambda later: frames + (later - version) * frames_per_update
-
-
 class Publisher:
   """A callback that publishes parameters; several threads may share it.
 
@@ -91,12 +78,11 @@ class Publisher:
 
   def __init__(self, snapshot: Callable[[], np.ndarray],
                frames_at: Callable[[int], int],
-               destinations: Sequence[Destination], is_late: bool = False):
+               destinations: Sequence[WriteFn], is_late: bool = False):
     """Stores the parts; `frames_at` maps updates to their frames.
 
-    If it is late, updates are noted until `catch_up`: in one process eight
-    batches or so may be played with the same parameters, and intermediate
-    versions are never fetched.
+    With `is_late`, parameters are published at `catch_up` only. In one process
+    some eight updates are made before anybody fetches.
     """
     self.snapshot = snapshot
     self._frames_at = frames_at
@@ -132,7 +118,7 @@ class Publisher:
       parameters = self.snapshot()
       stamp = parameter_memory.Stamp(version, self._frames_at(version))
       for destination in self._destinations:
-        destination.write(stamp, parameters)
+        destination(stamp, parameters)
 
 
 class Table:
@@ -160,7 +146,7 @@ class Table:
 class TableOnDemand:
   """The table beside a memory, written at intervals unless somebody reads it.
 
-  A thread writes, so that a server that was stopped holds up nobody here.
+  A thread writes, so that nobody here waits for a stopped server.
   """
 
   def __init__(self, table: Table,
@@ -190,45 +176,41 @@ class TableOnDemand:
       self._read_until = self._clock() + _READ_SECS
 
 
-class Delayed:
-  """A destination that is a fixed number of updates late (appendix E.1).
+def delayed(write: WriteFn, lag_updates: int) -> WriteFn:
+  """Makes a destination that is so many updates late (appendix E.1).
 
   Before there are so many, it gets the oldest parameters.
   """
+  waiting = collections.deque[
+      tuple[parameter_memory.Stamp, np.ndarray]](maxlen=lag_updates + 1)
 
-  def __init__(self, destination: Destination, lag_updates: int):
-    """Keeps `lag_updates` snapshots in memory."""
-    self._destination = destination
-    self._waiting = collections.deque[
-        tuple[parameter_memory.Stamp, np.ndarray]](maxlen=lag_updates + 1)
+  def write_oldest(stamp, parameters):
+    waiting.append((stamp, parameters))
+    write(*waiting[0])
 
-  def write(self, stamp: parameter_memory.Stamp, parameters: np.ndarray
-            ) -> None:
-    """Writes the parameters of so many calls ago."""
-    self._waiting.append((stamp, parameters))
-    self._destination.write(*self._waiting[0])
+  return write_oldest
 
 
 def in_other_processes(table: Table, memory: Optional[parameter_memory.Memory],
-                       all_wait: bool) -> list[Destination]:
+                       all_wait: bool) -> list[WriteFn]:
   """Lists destinations for readers in other processes.
 
-  A thread writes to each: an update waits for the snapshot alone. With
-  `all_wait` actors wait for each update's parameters, so that none may be late.
+  A thread writes to each, so an update waits for the snapshot alone. With
+  `all_wait` actors wait for each update's parameters: none may be late.
   """
   if memory is None:
-    return [newest_sender.NewestSender(table.write)]
+    return [newest_sender.NewestSender(table.write).write]
   to_table = (newest_sender.NewestSender(table.write) if all_wait
               else TableOnDemand(table))
-  return [newest_sender.NewestSender(memory.write), to_table]
+  return [newest_sender.NewestSender(memory.write).write, to_table.write]
 
 
 class Fetcher:
   """A fetcher that brings an actor's variables up to date.
 
   Attributes:
-    frames: environment frames behind the parameters that were fetched last.
-    learner: unique name of the learner's process that they come from; None if
+    frames: environment frames behind the newest fetched parameters.
+    learner: unique name of the learner's process that published them; None if
       it has no memory to share.
   """
 
@@ -238,12 +220,11 @@ class Fetcher:
     """Connects to the learner's server at 'host:port'.
 
     Args:
-      run_table: table that the server has as long as it is of the same run;
-        see `config_table.table_name`.
-      interval: the first of this many calls of `fetch` asks the learner; the
-        others change nothing.
-      may_share: whether to read the learner's memory if it is on this machine;
-        else all is as if it were on another.
+      run_table: name of a table that only a server of the same run has; see
+        `config_table.table_name`.
+      interval: number of calls of `fetch` of which the first asks the learner;
+        the others change nothing.
+      may_share: whether to read the learner's memory if it is on this machine.
     """
     self._client = reverb.Client(address)
     self._run_table = run_table
@@ -299,8 +280,8 @@ class Fetcher:
 
   def _fetch_from_table(self, info: Any, learner: Optional[str]) -> None:
     """Brings the variables up to date with the table."""
-    # The count of inserts tells in half a millisecond whether it is worth
-    # asking, and `sample` would block on an empty table or a dead server.
+    # The count of inserts takes half a millisecond and shows whether to ask.
+    # `sample` would block on an empty table or a dead server.
     seen = (learner, info.rate_limiter_info.insert_stats.completed)
     if info.current_size and seen != self._seen_in_table:
       self._seen_in_table = seen

@@ -47,12 +47,13 @@ class Chains:
     self._count = 0
     self._chains: dict[int, list[int]] = {}
 
-  def add(self, row: int, step_type: np.ndarray) -> Optional[list[int]]:
-    """Adds the newest unroll, of environment number `row` of the actor.
+  def add(self, unroll: packing.PackedUnroll) -> Optional[list[int]]:
+    """Adds the newest unroll to the chain of its environment.
 
     Returns the places of a chain's unrolls if it is complete, else None. The
     newest unroll of any environment is at -1, the one before at -2, and so on.
     """
+    row, step_type = unroll.row, unroll.unroll.env_outputs.step_type
     place = self._count
     self._count += 1
     is_first = row not in self._chains

@@ -218,37 +218,23 @@ class Link:
     return not self._is_pending
 
 
-class Pacemaker:
-  """An agent's part in keeping pace."""
+def must_pause(link: Link, num_frames: Callable[[], int],
+               frames_per_update: int, total_frames: int,
+               control: control_lib.LoopControl) -> bool:
+  """Reports this agent's progress; waits for a moment if it leads by much.
 
-  def __init__(self, link: Link, num_frames: Callable[[], int],
-               frames_per_update: int, total_frames: int):
-    """Stores the link; all frames are those of this agent."""
-    self._link = link
-    self._num_frames = num_frames
-    self._frames_per_update = frames_per_update
-    self._total_frames = total_frames
-
-  @property
-  def problem(self) -> str:
-    """Why the replay gives no unrolls; empty if it does."""
-    return self._link.problem
-
-  def must_pause(self, control: control_lib.LoopControl) -> bool:
-    """Reports this agent's progress; waits for a moment if it leads by much.
-
-    Raises ConfigError if another agent has this one's number.
-    """
-    frames = self._num_frames()
-    share, next_share = (
-        min(1., number / self._total_frames) for number in (
-            frames, frames + self._frames_per_update))
-    self._link.report(share)
-    self._link.check()
-    reason = self._link.pace.reason_to_wait(share, next_share)
-    # Without the replay this agent cannot hear the others.
-    if reason is None or self._link.problem:
-      return False
-    control.on_pause(reason)
-    time.sleep(_PAUSE_SECS)
-    return True
+  All frames are this agent's. Raises ConfigError if another agent has its
+  number.
+  """
+  frames = num_frames()
+  share, next_share = (min(1., number / total_frames)
+                       for number in (frames, frames + frames_per_update))
+  link.report(share)
+  link.check()
+  reason = link.pace.reason_to_wait(share, next_share)
+  # Without the replay this agent cannot hear the others.
+  if reason is None or link.problem:
+    return False
+  control.on_pause(reason)
+  time.sleep(_PAUSE_SECS)
+  return True

@@ -99,7 +99,7 @@ def make_publisher(store: store_lib.Store, address: str) -> weights.Publisher:
   """Makes the publisher of shared parameters to evaluators and workers."""
   return weights.Publisher(
       store.parameters.copy, lambda version: store.counts.num_frames,
-      [newest_sender.NewestSender(weights.Table(address).write)])
+      [newest_sender.NewestSender(weights.Table(address).write).write])
 
 
 class SeldomPublisher:

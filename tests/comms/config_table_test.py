@@ -52,7 +52,7 @@ def test_who_follows_one_run_does_not_take_parameters_of_another():
   address = f'localhost:{server.port}'
   learners = unrolls.variables()
   weights.Publisher(weights.make_snapshot(learners), lambda version: 0,
-                    [weights.Table(address)]).publish(3)
+                    [weights.Table(address).write]).publish(3)
   fetcher = weights.Fetcher(
       address, unrolls.variables(), config_table.table_name(mine))
   assert fetcher.fetch() == 3

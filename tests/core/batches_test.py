@@ -51,9 +51,9 @@ def _reader(address, num_unrolls=B, replay=None, in_order=True, **wanted):
 
 def _replayed(address, num_unrolls, kind=sources.UniformReplay, *arguments,
               fingerprint=0):
-  """Makes the replayed part of batches."""
+  """Makes the function that adds the replayed part of batches."""
   return kind(sampling.Source(address, queue_lib.REPLAY, num_unrolls),
-              packing.Packing(unrolls.spec()), fingerprint, *arguments)
+              packing.Packing(unrolls.spec()), fingerprint, *arguments).join
 
 
 def _stamp(sender, fingerprint=0, agent=0):
@@ -389,9 +389,10 @@ def _with_episodes():
             queue_lib.make_queue(spec, 64))
   server = queue_lib.make_server(tables, None)
   address = f'localhost:{server.port}'
+  chains = episodes.Chains(4, num_envs=1)
   writer = queue_lib.UnrollWriter(
       address, spec, (queue_lib.REPLAY, queue_lib.QUEUE),
-      chains=episodes.Chains(4, num_envs=1))
+      replay_item=chains.add, num_kept=chains.num_kept)
 
   def make_reader(recompute=None):
     return _reader(address, 2, _replayed(
@@ -528,25 +529,13 @@ def test_each_batch_is_of_one_version_and_of_the_next():
   assert np.isnan(batch.env_outputs.reward).any()
 
 
-class _Pace:
-  """A pace that makes the learner pause until it is released."""
-  problem = 'the replay is away'
-  is_pausing = True
-
-  def must_pause(self, control):
-    if self.is_pausing:
-      control.on_pause('agent 0 is slow')
-    return self.is_pausing
-
-
 def test_reader_looks_for_no_batch_in_a_pause_and_says_why_none_comes():
-  pace = _Pace()
-  reader = batches_lib.BatchReader(_never(), pace=pace)
-  waits, pauses = [], []
-  control = control_lib.LoopControl(
-      on_wait=waits.append, on_pause=pauses.append)
+  pauses, waits = iter([True, False]), []
+  reader = batches_lib.BatchReader(
+      _never(), must_pause=lambda control: next(pauses),
+      problem=lambda: 'the replay is away')
+  control = control_lib.LoopControl(on_wait=waits.append)
   assert reader.poll(control) is None
-  assert (waits, pauses) == ([], ['agent 0 is slow'])
-  pace.is_pausing = False
+  assert not waits
   assert reader.poll(control) is None
-  assert waits == ['the replay is away'] and len(pauses) == 1
+  assert waits == ['the replay is away']

@@ -17,7 +17,6 @@ from impala_tf.core import learner as learner_lib
 from impala_tf.maths import distributions
 from impala_tf.optimizers import hyperparameters as hyperparameters_lib
 from impala_tf.optimizers import rmsprop
-from impala_tf.replay import kinds
 from tests.fixtures import two_cpus
 
 T, B, A, SHAPE = 6, 4, 3, (10, 5)  # Observations and actions of Catch.
@@ -60,7 +59,7 @@ def _squares(agent, unroll):
 
 
 def _learner(make_agent=_agent, loss_fn=_loss, strategy=None, after_step=None,
-             num_replayed=0, learns_from_fresh=True, **replaced):
+             **replaced):
   strategy = strategy or tf.distribute.OneDeviceStrategy('/cpu:0')
   settings = dataclasses.replace(CONFIG, optimizer=dataclasses.replace(
       CONFIG.optimizer,
@@ -77,8 +76,7 @@ def _learner(make_agent=_agent, loss_fn=_loss, strategy=None, after_step=None,
       lambda rate: rmsprop.RMSProp(
           rate, OPTIMIZER['decay'], lambda: hyperparameters.epsilon,
           OPTIMIZER['momentum']),
-      hyperparameters, strategy, numbers,
-      kinds.Kinds(num_replayed, learns_from_fresh) if num_replayed else None)
+      hyperparameters, strategy, numbers)
 
 
 def _unroll(core_state=(), seed=0):
@@ -166,11 +164,13 @@ def test_metrics_are_the_losses_and_the_updates_own():
 
 
 @pytest.mark.parametrize('num_replayed', [1, 3])
-def test_replayed_unrolls_are_told_apart_and_count_no_frames(num_replayed):
-  learner, unroll = _learner(num_replayed=num_replayed), _unroll()
+def test_replayed_unrolls_have_metrics_and_count_no_frames(num_replayed):
+  num_fresh = B - num_replayed
+  learner = _learner(num_replayed=num_replayed)
+  unroll = _unroll()._replace(
+      origin=types.Origin(tf.range(B) >= num_fresh))
   expected = _loss(learner.agent, unroll).metrics
   metrics = learner.update(unroll)
-  num_fresh = B - num_replayed
   assert learner.num_frames.numpy() == T * num_fresh * FRAMES_PER_STEP
   for name, value in expected.items():
     if value.shape.rank == 0:
@@ -189,7 +189,8 @@ def test_fresh_unrolls_that_only_pace_count_frames_and_teach_nothing():
       num_replayed=3, learns_from_fresh=False, unroll_metrics=['loss/total']
   ), _learner()
   unroll = _unroll()
-  metrics = paced.update(unroll)
+  metrics = paced.update(
+      unroll._replace(origin=types.Origin(tf.range(B) >= 1)))
   assert paced.num_frames.numpy() == T * 1 * FRAMES_PER_STEP
   replayed = tf.nest.map_structure(
       lambda t: t[:, 1:], unroll._replace(
@@ -215,7 +216,7 @@ def _with_foreign(unroll, *indices):
 
 @pytest.mark.parametrize('foreign', [(2,), (1, 3), (1, 2, 3), ()])
 @pytest.mark.slow
-def test_unrolls_of_other_agents_are_told_apart(foreign):
+def test_unrolls_of_other_agents_have_metrics(foreign):
   learner, unroll = _learner(num_replayed=B - 1), _unroll()
   expected = _loss(learner.agent, unroll).metrics
   metrics = learner.update(_with_foreign(unroll, *foreign))

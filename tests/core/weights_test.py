@@ -31,7 +31,7 @@ def _values(variables):
 
 
 def _publisher(address, variables, frames_at=lambda version: 0,
-               through=lambda table: [table]):
+               through=lambda table: [table.write]):
   """Makes a publisher; `through` maps the table to its destinations."""
   return weights.Publisher(
       weights.make_snapshot(variables), frames_at,
@@ -198,7 +198,7 @@ def test_delayed_publisher_is_exactly_so_many_updates_late(lag_updates):
   address = f'localhost:{server.port}'
   fetcher = weights.Fetcher(address, actors)
   delayed = _publisher(address, learners, through=lambda table: [
-      weights.Delayed(table, lag_updates)])
+      weights.delayed(table.write, lag_updates)])
   learners[2].assign(10.)
   delayed.publish(10)
   for version in range(11, 20):
@@ -302,10 +302,11 @@ class _Sharing:
     self.now = 0.
     self.learners = learners
     self.memory = memory
+    self.address = address
     self.publisher = _publisher(
         address, learners, lambda version: 10 * version, lambda table: [
-            newest_sender.NewestSender(memory.write),
-            weights.TableOnDemand(table, lambda: self.now)])
+            newest_sender.NewestSender(memory.write).write,
+            weights.TableOnDemand(table, lambda: self.now).write])
     self.publisher.publish(0)
     self.actors, self.remote_actors = _variables(0), _variables(0)
     self.here = weights.Fetcher(address, self.actors)
@@ -341,8 +342,7 @@ def test_fetched_parameters_do_not_change_with_the_memory(sharing):
   sharing.publish(1)
   _until(lambda: sharing.here.fetch() == 1)
   sharing.publish(2)
-  later = weights.Fetcher(
-      sharing.here._client.server_address, sharing.remote_actors)
+  later = weights.Fetcher(sharing.address, sharing.remote_actors)
   _until(lambda: later.fetch() == 2)
   assert _values(sharing.actors)[2] == 1.
 
@@ -449,7 +449,7 @@ def test_moments_in_float64_are_shared_as_float32():
 
 def test_shared_parameters_of_another_agent_are_refused_whole(sharing):
   small = [tf.Variable([0., 0.])]
-  fetcher = weights.Fetcher(sharing.here._client.server_address, small)
+  fetcher = weights.Fetcher(sharing.address, small)
   with pytest.raises(ValueError, match='9 parameters, but this agent has 2'):
     fetcher.fetch()
   assert _values(small) == [[0., 0.]]

@@ -1,5 +1,6 @@
 """Agents that share a replay keep pace, and none waits without an end."""
 
+import functools
 import types as python_types
 
 from absl import logging
@@ -122,10 +123,8 @@ class _Process:
     self.pauses, self.told = [], []
     link = python_types.SimpleNamespace(
         pace=pace, problem=problem, report=self.told.append, check=check)
-    self._pacemaker = shared_replay.Pacemaker(link, lambda: 200, 40, 1000)
-
-  def must_pause(self):
-    return self._pacemaker.must_pause(
+    self.must_pause = functools.partial(
+        shared_replay.must_pause, link, lambda: 200, 40, 1000,
         control_lib.LoopControl(on_pause=self.pauses.append))
 
 
