@@ -216,7 +216,8 @@ class Fetcher:
 
   def __init__(self, address: str, variables: Sequence[tf.Variable],
                run_table: Optional[str] = None, interval: int = 1,
-               may_share: bool = True):
+               may_share: bool = True,
+               clock: Callable[[], float] = time.monotonic):
     """Connects to the learner's server at 'host:port'.
 
     Args:
@@ -230,6 +231,7 @@ class Fetcher:
     self._run_table = run_table
     self._interval = interval
     self._may_share = may_share
+    self._clock = clock
     self._calls_left = 0  # Until the learner is asked again.
     self._size = num_parameters(variables)
     self._assign = acting.make_assign(list(variables))
@@ -254,7 +256,7 @@ class Fetcher:
     self._calls_left = self._interval - 1
     if self._memory is not None and not self._memory.is_there():
       self._memory = None
-    if self._memory is None or time.monotonic() >= self._next_check:
+    if self._memory is None or self._clock() >= self._next_check:
       self._ask_server()
     if self._memory is not None:
       stamp = self._memory.read(self._assign_vector)
@@ -274,7 +276,7 @@ class Fetcher:
       self._memory = None
       if learner is not None and self._may_share:
         self._memory = parameter_memory.find([learner])
-    self._next_check = time.monotonic() + _CHECK_SECS
+    self._next_check = self._clock() + _CHECK_SECS
     if self._memory is None:
       self._fetch_from_table(info[_TABLE], learner)
 
