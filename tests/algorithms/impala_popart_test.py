@@ -225,14 +225,3 @@ def test_update_moves_the_moments_to_the_targets_and_values_stay(compile_step):
   agent.popart.update(_totals(agent, unroll), 0.01)
   np.testing.assert_allclose(
       _values(agent, unroll), before, rtol=1e-4, atol=1e-4)
-
-
-def test_moments_are_no_parameters_and_the_policy_is_not_told_the_task():
-  agent = _agent()
-  shapes = sorted(tuple(v.shape) for v in agent.trainable_variables)
-  assert shapes == sorted([(FEATURES, 8), (8,), (8, 8), (8,), (8, A), (A,),
-                           (8, L), (L,)])
-  unroll = _unroll()
-  outputs = agent.unroll(unroll.env_outputs, unroll.agent_outputs.action, ())
-  assert outputs.policy_logits.shape == [T + 1, B, A]
-  assert outputs.baseline.shape == [T + 1, B, L]

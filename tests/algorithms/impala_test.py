@@ -401,7 +401,7 @@ def test_gradient_without_a_correction_is_a3cs():
 
 
 def test_value_loss_without_a_correction_is_a3cs():
-  # Advantages .6875, .375, .75, .5 and 1, by hand; see tests/maths/n_step_test.
+  # Advantages .6875, .375, .75, .5 and 1, by hand.
   # The critic's learning rate is half the actor's: a quarter of their squares.
   agent = loss_inputs.TableAgent(
       np.zeros([6, 1, 3]), [[1.], [1], [2], [1], [2], [4]],

@@ -20,8 +20,8 @@ from impala_tf.maths import frame_stacks
 T, E, A, STACK, HEIGHT, WIDTH, L = 5, 2, 4, 3, 2, 3, 2
 NUM_UNROLLS = 4
 FIRST, MID = 0, 1
-# Where rows of each environment begin an episode: inside an unroll, one after
-# the other, as its last row (which is the first of the next), never at all.
+# Rows that begin an episode, of each environment: inside an unroll, one after
+# the other, and as its last row, which is the first of the next.
 STARTS = ((0, 3, 4, 2 * T), (0, 12))
 LIFE_LOSSES = ((8,), (2, T))
 TRUNCATIONS = ((4,), ())
@@ -213,9 +213,12 @@ def test_unrolls_lie_as_they_are_sent(make_run):
       np.testing.assert_array_equal(array, sent[0])
 
 
-def test_rows_are_what_the_environment_returned_with_raw_rewards(run):
+def test_rows_are_those_of_the_environment_with_raw_rewards(run):
   for k in range(NUM_UNROLLS):
     rows, env_outputs = run.rows(k), run.batch(k).env_outputs
+    assert run.batch(k).level_index.tolist() == [7, 4]
+    for t, instruction in enumerate(env_outputs.instruction):
+      np.testing.assert_array_equal(instruction, _instruction(k * T + t))
     for name in 'step_type', 'reward', 'discount':
       np.testing.assert_array_equal(
           getattr(env_outputs, name), getattr(rows, name), err_msg=name)
@@ -223,12 +226,10 @@ def test_rows_are_what_the_environment_returned_with_raw_rewards(run):
       10 * NUM_UNROLLS * T + 0.5, -10 * NUM_UNROLLS * T + 0.5]
 
 
-def test_unroll_tells_which_level_its_environment_plays(run):
-  for k in range(NUM_UNROLLS):
-    assert run.batch(k).level_index.tolist() == [7, 4]
-
-
-def test_recorded_actions_are_those_the_environment_played(run):
+@pytest.mark.parametrize('acts_anew', [False, True])
+def test_recorded_actions_are_those_the_environment_played(
+    make_run, acts_anew):
+  run = make_run(STACK, True, acts_anew)
   for k in range(NUM_UNROLLS):
     np.testing.assert_array_equal(
         run.batch(k).agent_outputs.action[:-1],
@@ -271,14 +272,6 @@ def test_the_last_step_of_an_unroll_is_the_first_of_the_next(run):
 def _instruction(row):
   """Returns the instructions that the fake environments give at a row."""
   return np.array([[e + 1, row + 1] for e in range(E)], np.int32)
-
-
-def test_instructions_are_those_of_their_rows(run):
-  for k in range(NUM_UNROLLS):
-    instruction = run.batch(k).env_outputs.instruction
-    assert instruction.shape == (T + 1, E, L)
-    for t, row in enumerate(instruction):
-      np.testing.assert_array_equal(row, _instruction(k * T + t))
 
 
 def _recompute(run, k):
@@ -337,14 +330,6 @@ def test_the_core_state_is_that_before_x_0(make_run, acts_anew):
     np.testing.assert_array_equal(
         recorded.last_action, run.batch(k).agent_outputs.action[-2])
     assert all(np.any(x) for x in recorded.lstm)
-
-
-def test_action_that_is_chosen_anew_is_the_one_that_is_played(make_run):
-  run = make_run(STACK, True, True)
-  played = np.reshape(run.environment.actions, [NUM_UNROLLS, T, E])
-  for k in range(NUM_UNROLLS):
-    np.testing.assert_array_equal(
-        run.batch(k).agent_outputs.action[:-1], played[k])
 
 
 def test_parameters_are_fetched_as_an_unroll_begins_and_all_are_flushed(run):

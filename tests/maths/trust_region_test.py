@@ -186,18 +186,3 @@ def test_proposition_3_less_than_a_third_on_policy_is_no_repair(share, ends):
 @pytest.mark.slow
 def test_within_the_region_the_best_action_is_reached(share):
   assert np.all(_ascend(share, .1) > .97)
-
-
-@pytest.mark.parametrize('relevant, vs, advantages', [
-    ((1, 1, 1), (2.075, 4.3, 4.6), (1.075, 2.3, 1.6)),
-    ((1, 0, 1), (1.5, 2., 4.6), (.5, 0., 1.6))])
-def test_rejected_step_has_no_error_and_ends_every_trace(
-    relevant, vs, advantages):
-  """Equation 2 of the supplement."""
-  returns = vtrace.from_importance_weights(
-      np.log([[.5], [2.], [.8]]), discounts=np.full([3, 1], .5),
-      rewards=[[1.], [2.], [3.]], values=[[1.], [2.], [3.]],
-      bootstrap_value=[4.], mask=np.array(relevant)[:, np.newaxis])
-  np.testing.assert_allclose(returns.vs[:, 0], vs, rtol=1e-6)
-  np.testing.assert_allclose(
-      returns.pg_advantages[:, 0], advantages, rtol=1e-6)

@@ -134,28 +134,6 @@ def test_fixed_point_is_the_value_of_pi_rho_bar(mdp, bounds):
     assert _distance(_apply(mdp, other, *bounds), other) > 0.01
 
 
-def test_fixed_point_goes_from_the_value_of_mu_to_that_of_pi(mdp):
-  # Without equation 3: a rho-bar that clips no ratio leaves pi, and one that
-  # clips all leaves mu, times a constant.
-  ratios = mdp.pi / mdp.mu
-  for policy, rho_bar in [(mdp.pi, None), (mdp.pi, ratios.max() + 0.01),
-                          (mdp.mu, ratios.min() - 0.01)]:
-    value = _value(mdp, policy)
-    assert _distance(_apply(mdp, value, rho_bar), value) < TOLERANCE
-
-
-def test_c_bar_moves_the_operator_but_not_its_fixed_point(mdp, values):
-  rho_bar = 2.0
-  fixed_point = _value(mdp, _pi_rho_bar(mdp, rho_bar))
-  results = []
-  for c_bar in 0.0, 0.5, 1.0, 2.0, None:
-    moved = _apply(mdp, fixed_point, rho_bar, c_bar)
-    assert _distance(moved, fixed_point) < TOLERANCE
-    results.append(_apply(mdp, values, rho_bar, c_bar))
-  for one, other in itertools.combinations(results, 2):
-    assert _distance(one, other) > 1e-3
-
-
 @pytest.mark.parametrize('bounds', BOUNDS, ids=str)
 def test_contracts_at_no_more_than_theorem_1_allows(mdp, values, bounds):
   beta = (mdp.mu * _truncated(mdp, bounds[0])).sum(axis=1).min()

@@ -38,16 +38,8 @@ def _make(start=START, learning_rate=1.0, **settings):
   return variable, optimizer
 
 
-def test_steps_are_those_of_tensorflow_1():
-  variable, optimizer = _make()
-  for rate, gradient, expected in zip(RATES, GRADIENTS, _tf1_positions()):
-    optimizer.learning_rate = rate
-    optimizer.apply_gradients([(tf.constant(gradient), variable)])
-    np.testing.assert_allclose(variable, expected, rtol=1e-5)
-
-
 @pytest.mark.parametrize('jit_compile', [False, True])
-def test_a_compiled_step_asks_for_the_learning_rate_every_time(jit_compile):
+def test_steps_are_those_of_tensorflow_1_with_a_rate_for_each(jit_compile):
   rate = tf.Variable(0.0)
   variable, optimizer = _make(learning_rate=lambda: 2 * rate)
 
@@ -114,12 +106,6 @@ def test_a_checkpoint_is_restored_before_the_first_step(
   np.testing.assert_array_equal(restored_variable, variable)
 
 
-def test_only_the_slots_belong_to_the_optimiser():
-  variable, optimizer = _make()
-  assert len(optimizer.variables) == 2 and not optimizer.trainable_variables
-  assert all(v is not variable for v in optimizer.variables)
-
-
 def test_misuse_is_refused():
   variable, other = tf.Variable(0.0), tf.Variable(0.0)
   gradient = tf.constant(1.0)
@@ -160,13 +146,6 @@ def _distributed_steps(strategy, jit_compile, **settings):
     step(tf.constant(gradient))
   return [[x.numpy() for x in strategy.experimental_local_results(v)]
           for v in (variable, optimizer.mean_squares[0])]
-
-
-@pytest.mark.parametrize('jit_compile', [False, True])
-def test_steps_are_the_same_under_a_one_device_strategy(jit_compile):
-  strategy = tf.distribute.OneDeviceStrategy('/cpu:0')
-  (position,), _ = _distributed_steps(strategy, jit_compile)
-  np.testing.assert_allclose(position, _tf1_positions()[-1], rtol=1e-5)
 
 
 def _on_two_cpus():

@@ -120,9 +120,9 @@ class _Process:
   """A process that pauses, and notes the causes."""
 
   def __init__(self, pace, problem='', check=lambda: None):
-    self.pauses, self.told = [], []
+    self.pauses, self.reported = [], []
     link = python_types.SimpleNamespace(
-        pace=pace, problem=problem, report=self.told.append, check=check)
+        pace=pace, problem=problem, report=self.reported.append, check=check)
     self.must_pause = functools.partial(
         shared_replay.must_pause, link, lambda: 200, 40, 1000,
         control_lib.LoopControl(on_pause=self.pauses.append))
@@ -133,7 +133,7 @@ def test_learner_pauses_until_the_slowest_has_come_nearer():
   agents.look(a0=150, a1=500)
   process = _Process(agents.pace)
   assert process.must_pause()
-  assert process.told == [0.2]
+  assert process.reported == [0.2]
   cause, = process.pauses
   assert 'agent 0 has 15.0 %' in cause
   agents.look(a0=240)
