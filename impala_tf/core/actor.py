@@ -36,7 +36,7 @@ class Environment(Protocol):
 
   @property
   def side_channels(self) -> environment_lib.SideChannels:
-    """What is observed beside the last observations."""
+    """Data observed beside the last observations."""
 
   def reset(self) -> dm_env.TimeStep:
     """Begins an episode in each environment."""
@@ -49,14 +49,11 @@ class Environment(Protocol):
 
 
 class UnrollBuffer:
-  """A buffer that assembles E unrolls step by step.
-
-  Its arrays have the layout in which unrolls travel, so sending packs nothing.
-  """
+  """A buffer that assembles E unrolls step by step, laid out as they travel."""
 
   def __init__(self, spec: types.Unroll, level_index: np.ndarray,
                frame_stack: int):
-    """Allocates the arrays, which are used again for each batch of unrolls.
+    """Allocates the arrays, which each batch of unrolls uses again.
 
     `spec` is `types.unroll_spec`'s, `level_index` int32 [E], and `frame_stack`
     S of `types.Unroll`.
@@ -79,9 +76,9 @@ class UnrollBuffer:
 
   def begin(self, policy_version: int, core_state: Any,
             rows: Any = slice(None)) -> None:
-    """Begins unrolls of some environments, int [n]; of all by default.
+    """Begins unrolls of the environments `rows`, int [n]; of all by default.
 
-    `policy_version` counts learner updates behind the parameters that act;
+    `policy_version` counts the updates behind the parameters that act;
     `core_state` is that before x_0, tensors or arrays [n, ...].
     """
     self._arrays.policy_version[rows] = policy_version
@@ -92,7 +89,6 @@ class UnrollBuffer:
     """Stores observations x_t and the actions chosen there, leading [n] each.
 
     `t` is 0 to T; or int [n] if rows are at different steps, none of them at 0.
-    `rows` are indices of these environments, int [n]; all by default.
     """
     values = env_output + agent_output
     for i, array in self._step_arrays:
@@ -110,7 +106,7 @@ class UnrollBuffer:
       array[rows, t + stack - 1] = observation[..., -1]
 
   def unrolls(self, rows: Any = slice(None)) -> Iterator[packing.PackedUnroll]:
-    """Yields the unrolls of `rows`, as views of arrays that are used again."""
+    """Yields the unrolls of `rows`, views of arrays that are used again."""
     for row in np.arange(len(self._unrolls))[rows]:
       yield self._unrolls[row]
 
@@ -136,7 +132,7 @@ class Actor:
   Attributes:
     writer: takes the unrolls.
     stopwatch: seconds spent on weights, environment, inference, assembly,
-      write, and waiting for room in the queue (queue_full).
+      write, and waiting for a full queue (queue_full).
   """
 
   def __init__(self, agent: agent_lib.Agent, environment: Environment,
@@ -145,9 +141,9 @@ class Actor:
     """Starts the environments.
 
     `fetcher` updates the agent's variables, `spec` is `types.unroll_spec`'s,
-    and `seed` samples actions. With `acts_anew` the parameters that are fetched
-    as the unroll begins choose the action at x_0, too. Else it stays that of
-    the unroll before, which costs nothing.
+    and `seed` samples actions. With `acts_anew` the newly fetched parameters
+    choose the action at x_0, too. Else it stays that of the unroll before,
+    which costs nothing.
     """
     num_envs = environment.num_envs
     self._acts_anew = acts_anew
@@ -196,7 +192,7 @@ class Actor:
     for unroll in self._buffer.unrolls():
       self.writer.write(unroll)
     lap('write')
-    # Unrolls that are sent while the learner is behind would only grow old.
+    # Unrolls sent while the learner is behind would only grow old.
     self.writer.flush()
     lap('queue_full')
 

@@ -17,12 +17,10 @@ AfterStepFn = Callable[[agent_lib.Agent, Any], None]
 
 class Gradients(NamedTuple):
   """The gradients of a replica's unrolls, before they are summed or clipped."""
-  # A tensor for each of the agent's trainable variables, of its shape.
-  values: list[tf.Tensor]
+  values: list[tf.Tensor]  # One for each of the agent's trainable variables.
   totals: Any  # See `types.LossOutput.totals`, of these unrolls alone.
   metrics: dict[str, tf.Tensor]  # See `types.LossOutput.metrics`.
-  # See `Agent.observation_totals`, likewise; an empty tuple if observations are
-  # not normalised.
+  # See `Agent.observation_totals`; () if observations are not normalised.
   observation_totals: Any = ()
 
 
@@ -30,8 +28,8 @@ def compute_gradients(agent: agent_lib.Agent, loss_fn: LossFn,
                       unroll: types.Unroll) -> Gradients:
   """Computes a loss's gradients at an agent's present parameters.
 
-  They are sums over the unrolls, leading [T+1, B], as losses are. Frames of
-  `unroll` are not re-stacked yet.
+  They are sums over the unrolls, leading [T+1, B], as losses are. Frames are
+  not re-stacked yet.
   """
   unroll = unroll._replace(
       env_outputs=agent_lib.restacked(unroll.env_outputs))
@@ -51,12 +49,11 @@ def compute_gradients(agent: agent_lib.Agent, loss_fn: LossFn,
 
 
 class Objective(NamedTuple):
-  """What an algorithm minimises, and what it does beside."""
-  # Function of the agent and a time-major batch that returns
-  # `types.LossOutput`.
+  """An algorithm's loss, and its work after each step."""
+  # Function from the agent and a time-major batch to `types.LossOutput`.
   loss: LossFn
-  # Function that is called in every replica with the agent, which has its new
-  # parameters, and the loss's totals of the whole batch.
+  # Function of the agent with its new parameters and the loss's totals of the
+  # whole batch, which every replica calls.
   after_step: AfterStepFn = lambda agent, totals: None
 
 
@@ -84,12 +81,11 @@ class Learner:
     optimizer: optimiser with the slots of these parameters.
     hyperparameters: variables that every update reads, so they may be assigned
       between two updates.
-    num_updates: int64 variable, number of calls of `update`. It includes
-      updates that were skipped because their gradients were not finite: they
-      left parameters and optimiser as they were, but used up a batch. Read it
-      with `.numpy()`: over several devices `int()` does not take it.
-    num_frames: int64 variable, environment frames learned from, read likewise;
-      by all learners, if several make an update together.
+    num_updates: int64 variable, number of calls of `update`, also of those
+      skipped because gradients were not finite. Read it with `.numpy()`: over
+      several devices `int()` does not take it.
+    num_frames: int64 variable, environment frames learned from by all learners
+      of an update, read likewise.
   """
 
   def __init__(self, agent: agent_lib.Agent, objective: Objective,
@@ -176,7 +172,7 @@ class Learner:
         tf.distribute.ReduceOp.SUM, (gradients.values, gradients.totals))
     observed = gradients.observation_totals
     if self.agent.normaliser is not None:
-      # By itself: what is reduced together must be of one type.
+      # Apart: a reduction is of one type.
       observed = tf.distribute.get_replica_context().all_reduce(
           tf.distribute.ReduceOp.SUM, observed)
     values, norm = updates.clip_by_global_norm(
@@ -230,10 +226,9 @@ class Learner:
            ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
     """Takes the step in every replica, counts it and sums its metrics up.
 
-    Returns:
-      The metrics as one tensor, float32 [K], since on Python 3.11 TensorFlow
-      leaks 16 bytes of each tensor; tracing stores their names. Then the
-      metrics that are wanted unroll by unroll, float32 [B] each.
+    Returns the metrics as one tensor, float32 [K], since on Python 3.11
+    TensorFlow leaks 16 bytes of each; tracing stores their names. Then come the
+    metrics that are wanted unroll by unroll, float32 [B] each.
     """
     metrics = self._strategy.run(self._replica_step, args=(unroll,))
     self.num_updates.assign_add(1)

@@ -24,7 +24,6 @@ _UNROLLS, _PROGRESS, _PULSE = 'unrolls-', 'progress-', 'pulse-'
 # A run of half a minute is a thousandth further every 30 ms, and may lead by
 # ten of these.
 _LOOK_SECS = 0.05
-_PULSE_SECS = 1.
 # Pulses after which an agent checks whether it sent all of them itself. One or
 # two may be its predecessor's, or counted twice.
 _PULSES_ALONE = 10
@@ -32,7 +31,6 @@ _PULSES_ALONE = 10
 _MOST_AT_ONCE = 10
 _TIMEOUT_SECS = 2
 _AWAY_SECS = 5.
-_CLOSE_SECS = 3.
 _PAUSE_SECS = 0.05
 
 
@@ -71,7 +69,7 @@ class Link:
   """
 
   def __init__(self, address: str, agent: int, fingerprint: int,
-               reports_progress: bool = True):
+               reports_progress: bool = True, pulse_secs: float = 1.):
     """Connects to the replay's server at 'host:port', and starts the thread.
 
     `fingerprint` is `of_unrolls` of the agent's config. Of several learners
@@ -82,6 +80,7 @@ class Link:
     self._address = address
     self._agent = agent
     self._reports_progress = reports_progress
+    self._pulse_secs = pulse_secs
     self._progress = 0
     self._client = reverb.Client(address)
     self._writer: Optional[reverb.TrajectoryWriter] = None
@@ -142,11 +141,11 @@ class Link:
     """Reports this agent's share of its frames to the other agents."""
     self._progress = int(share * pacing.DONE)
 
-  def close(self) -> None:
-    """Sends the last report, if the replay accepts it within seconds."""
-    self._end = time.monotonic() + _CLOSE_SECS
+  def close(self, secs: float = 3.) -> None:
+    """Sends the last report, if the replay accepts it within some seconds."""
+    self._end = time.monotonic() + secs
     self._is_ending.set()
-    self._thread.join(_CLOSE_SECS)
+    self._thread.join(secs)
 
   def _run(self) -> None:
     """Looks and reports until this process, or the link, ends."""
@@ -191,7 +190,7 @@ class Link:
     names = [f'{_PROGRESS}{self._agent}'] * number
     now = time.monotonic()
     if now >= self._next_pulse:
-      self._next_pulse = now + _PULSE_SECS
+      self._next_pulse = now + self._pulse_secs
       self._num_pulses += 1
       names.append(f'{_PULSE}{self._agent}')
     if not names:
