@@ -2,8 +2,8 @@
 
 One table's name holds the fingerprint of unrolls that may be mixed. Each agent
 has two more, whose numbers of inserts are its progress and its pulse. Agents
-read these numbers from the list of tables, a call with a deadline. Sampling a
-table would wait for ever if the server dies just then.
+read these numbers from the list of tables, a call with a deadline: sampling a
+table would wait for ever if the server died.
 """
 
 import threading
@@ -38,7 +38,7 @@ def make_tables(fingerprint: int, num_agents: int,
                 absent: Collection[int] = ()) -> List[reverb.Table]:
   """Makes the tables beside a shared replay for unrolls of a fingerprint.
 
-  Agents are numbered from 0 on; nobody waits for those that are `absent`.
+  Agents are numbered from 0 on; nobody waits for `absent` ones.
   """
   names = [f'{_UNROLLS}{fingerprint}']
   for agent in range(num_agents):
@@ -128,9 +128,8 @@ class Link:
   def check(self) -> None:
     """Raises ConfigError if another living agent has this one's number.
 
-    It is known once this agent has sent ten pulses, a second apart. The one
-    that came first continues, unless it came less than some five seconds
-    before.
+    It is known once this agent has sent ten pulses, a second apart. The first
+    one continues, unless it came less than some five seconds before.
     """
     if self._is_double:
       raise config_lib.ConfigError(

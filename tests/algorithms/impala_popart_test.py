@@ -186,7 +186,7 @@ def _learner(compile_step):
           functools.partial(impala_popart.loss, config=CONFIG,
                             hyperparameters=hyperparameters),
           functools.partial(impala_popart.after_step, config=CONFIG)),
-      lambda rate: rmsprop.RMSProp(rate, decay=0.9, epsilon=0.01),
+      lambda rate: rmsprop.RMSProp(rate, 0.9, lambda: 0.01),
       hyperparameters, strategy, learner_lib.Settings(
           total_frames=10_000, annealed=True, frames_per_step=1,
           compile_step=compile_step))

@@ -31,9 +31,14 @@ def _tf1_positions():
   return positions
 
 
-def _make(start=START, learning_rate=1.0, **settings):
-  variable = tf.Variable(start)
-  optimizer = rmsprop.RMSProp(learning_rate, **dict(SETTINGS, **settings))
+def _optimizer(learning_rate=lambda: 1., **settings):
+  settings = {**SETTINGS, **settings}
+  epsilon = settings.pop('epsilon')
+  return rmsprop.RMSProp(learning_rate, epsilon=lambda: epsilon, **settings)
+
+
+def _make(start=START, **settings):
+  variable, optimizer = tf.Variable(start), _optimizer(**settings)
   optimizer.build([variable])
   return variable, optimizer
 
@@ -109,7 +114,7 @@ def test_a_checkpoint_is_restored_before_the_first_step(
 def test_misuse_is_refused():
   variable, other = tf.Variable(0.0), tf.Variable(0.0)
   gradient = tf.constant(1.0)
-  optimizer = rmsprop.RMSProp(1.0, **SETTINGS)
+  optimizer = _optimizer()
   with pytest.raises(ValueError, match='build'):
     optimizer.apply_gradients([(gradient, variable)])
   optimizer.build([variable, other])
@@ -157,7 +162,7 @@ def _on_two_cpus():
   with strategy.scope():
     variable = tf.Variable(START)
   try:
-    rmsprop.RMSProp(1.0, **SETTINGS).build([variable])
+    _optimizer().build([variable])
   except ValueError as error:
     return steps, corrected, str(error)
   return steps, corrected, None
@@ -176,9 +181,10 @@ def test_replicas_take_the_same_steps_under_a_mirrored_strategy():
       np.testing.assert_allclose(position, _tf1_positions()[-1], rtol=1e-5)
     for x in mean_squares:
       np.testing.assert_allclose(x, mean_square, rtol=1e-5)
-  variable, optimizer = _make(bias_correction=True)
-  for rate, gradient in zip(RATES, GRADIENTS):
-    optimizer.learning_rate = rate
+  rates = iter(RATES)
+  variable, optimizer = _make(
+      bias_correction=True, learning_rate=rates.__next__)
+  for gradient in GRADIENTS:
     optimizer.apply_gradients([(tf.constant(gradient), variable)])
   for positions in corrected:
     for position in positions:
