@@ -126,21 +126,7 @@ def test_baseline_learns_normalised_targets_and_its_own_tasks_alone():
   assert np.count_nonzero(targets.mask == 0) == 2
 
 
-def test_policy_learns_from_advantages_in_units_of_sigma():
-  _, (gradient, _), _ = _plain()
-  _, (scaled, _) = _loss(TableAgent(_outputs()), _unroll())
-  agent = TableAgent(VALUES)
-  with tf.GradientTape() as tape:
-    entropy = CONFIG.impala.entropy_cost * tf.reduce_sum(impala.loss(
-        agent, _unroll(), CONFIG, CONFIG.impala).metrics['loss/entropy'])
-  of_entropy = tape.gradient(entropy, agent.logits)
-  np.testing.assert_allclose(
-      scaled - of_entropy,
-      (gradient - of_entropy) / _own(SIGMA)[np.newaxis, :, np.newaxis],
-      rtol=1e-3, atol=1e-5)
-
-
-def test_what_a_task_pays_does_not_matter_once_its_moments_know():
+def test_scale_of_rewards_does_not_matter_once_moments_follow():
   factors = np.array([1000., 1., 0.01], np.float32)
   other = running_moments.Moments(
       MOMENTS.mean * factors, MOMENTS.variance * factors**2)

@@ -167,7 +167,7 @@ def _targets(parameters, unroll, config):
         reward, discount, truncated = steps[t]
         if truncated:
           break
-        # What is not corrected takes mu for pi.
+        # Without a correction mu counts as pi.
         rho = c = 1.0
         if config.correction == 'vtrace':
           rho = min(config.clip_rho_threshold, ratio[t])
@@ -207,7 +207,7 @@ def _total(terms, config):
 
 
 def _expected_gradients(parameters, unroll, config):
-  """Computes central differences, with the targets held where they are."""
+  """Computes central differences, with the targets held fixed."""
   targets = _targets(parameters, unroll, config)
   gradients = [np.zeros_like(p) for p in parameters]
   for p, gradient in zip(parameters, gradients):
@@ -285,7 +285,7 @@ def test_gradients_are_those_with_vs_and_advantages_held_fixed(
 
 
 def _table(unroll):
-  """Makes observations one-hot of (t, b): a gradient of its own for each."""
+  """Makes observations one-hot of (t, b): each has its own gradient."""
   num = (T + 1) * unroll.env_outputs.reward.shape[1]
   one_hot = np.eye(num, dtype=np.float32).reshape(
       unroll.env_outputs.reward.shape + (num,))
@@ -304,7 +304,7 @@ def test_the_last_observation_gives_its_value_and_learns_nothing():
   policy, value = _by_observation(_loss(agent, unroll)[1])
   assert np.any(policy[:T]) and np.any(value[:T])
   assert not np.any(policy[T]) and not np.any(value[T])
-  # What was done and behind it, nothing follows from yet.
+  # Effects of the last action are not known yet.
   unroll.agent_outputs.action[T] = (unroll.agent_outputs.action[T] + 1) % A
   unroll.agent_outputs.policy_logits[T] += np.arange(A)
   np.testing.assert_array_equal(
@@ -398,21 +398,3 @@ def test_gradient_without_a_correction_is_a3cs():
       correction='none', entropy_cost=.01))
   np.testing.assert_allclose(
       gradient[0, 0], [.113283, -.458624, .345341], atol=1e-6)
-
-
-def test_value_loss_without_a_correction_is_a3cs():
-  # Advantages .6875, .375, .75, .5 and 1, by hand.
-  # The critic's learning rate is half the actor's: a quarter of their squares.
-  agent = loss_inputs.TableAgent(
-      np.zeros([6, 1, 3]), [[1.], [1], [2], [1], [2], [4]],
-      distributions.Categorical(3))
-  unroll = loss_inputs.unroll(np.ones([6, 1], np.int32), np.zeros([6, 1, 3]),
-                              [[0], [1], [0], [2], [0], [1]])
-  output, _ = _loss(agent, unroll, config_lib.ImpalaConfig(
-      correction='none', discount=.5, baseline_cost=.5, entropy_cost=0.,
-      reward_clipping='none'))
-  policy_loss, total = (
-      output.metrics[f'loss/{name}'] for name in ('policy_gradient', 'total'))
-  np.testing.assert_allclose(
-      policy_loss, 3.3125 * np.log(3), rtol=1e-6)
-  np.testing.assert_allclose(total - policy_loss, .6064453125, atol=1e-6)

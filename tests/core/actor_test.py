@@ -20,8 +20,8 @@ from impala_tf.maths import frame_stacks
 T, E, A, STACK, HEIGHT, WIDTH, L = 5, 2, 4, 3, 2, 3, 2
 NUM_UNROLLS = 4
 FIRST, MID = 0, 1
-# Rows that begin an episode, of each environment: inside an unroll, one after
-# the other, and as its last row, which is the first of the next.
+# Rows of each environment that begin an episode. Some are inside an unroll, one
+# is its last row, which is the first of the next.
 STARTS = ((0, 3, 4, 2 * T), (0, 12))
 LIFE_LOSSES = ((8,), (2, T))
 TRUNCATIONS = ((4,), ())
@@ -182,7 +182,7 @@ def _run(make_run):
 
 @pytest.mark.parametrize('frame_stack', [1, STACK])
 @pytest.mark.parametrize('use_lstm', [False, True])
-def test_unrolls_are_what_their_spec_says(make_run, frame_stack, use_lstm):
+def test_unrolls_agree_with_their_spec(make_run, frame_stack, use_lstm):
   run = make_run(frame_stack, use_lstm)
   steps = [T + 1]
   observation = [T + frame_stack, HEIGHT, WIDTH]
@@ -196,7 +196,7 @@ def test_unrolls_are_what_their_spec_says(make_run, frame_stack, use_lstm):
 
 
 def test_unrolls_lie_as_they_are_sent(make_run):
-  """What is written to an unroll is unpacked from its columns."""
+  """Values written to an unroll are unpacked from its columns."""
   spec = make_run(STACK, True).spec
   buffer = actor_lib.UnrollBuffer(spec, np.array([7, 4], np.int32), STACK)
   packed = packing.Packing(spec)
@@ -237,7 +237,7 @@ def test_recorded_actions_are_those_the_environment_played(
   assert len({a for x in run.environment.actions for a in x}) > 2
 
 
-def test_frames_travel_once_and_restack_to_what_the_environment_returned(run):
+def test_frames_travel_once_and_restack_to_those_of_the_environment(run):
   for k in range(NUM_UNROLLS):
     unroll, rows = run.batch(k), run.rows(k)
     observation = unroll.env_outputs.observation
@@ -295,7 +295,7 @@ def _recompute(run, k):
     before = core_state
     output, core_state = run.step(env_output, core_state, tf.constant([0, 0]))
     logits.append(output.policy_logits)
-    # Other actions would have been sampled; what was done is on record.
+    # The seed would sample other actions than those on record.
     if core_state:
       core_state = core_state._replace(
           last_action=tf.constant(unroll.agent_outputs.action[t]))

@@ -129,7 +129,7 @@ def test_batches_are_time_major_in_order_and_each_unroll_once(served):
   assert queue.info.current_size == 0
 
 
-def test_where_order_does_not_matter_each_unroll_still_comes_once():
+def test_each_unroll_comes_once_in_any_order():
   spec, batch_size, number = unrolls.spec(), 32, 128
   _, address = _serve_queue()
   reader = _reader(address, batch_size, in_order=False)
@@ -138,7 +138,7 @@ def test_where_order_does_not_matter_each_unroll_still_comes_once():
   assert sorted(np.concatenate(seen)) == list(range(number))
 
 
-def test_nothing_is_read_that_is_not_soon_learned_from(served):
+def test_no_more_than_a_batch_is_read_ahead(served):
   queue, writer, reader = served
   _write(writer, range(20))
   for batches in (1, 2, 3):
@@ -193,7 +193,7 @@ def test_waiting_ends_when_the_process_must_stop(served, secs):
   unrolls.assert_equal(_next(reader), _stacked(range(B)))
 
 
-def test_failure_to_read_is_raised_where_the_batch_is_wanted():
+def test_failure_to_read_is_raised_by_poll():
 
   def fail():
     yield 1
@@ -254,7 +254,7 @@ def test_first_batch_does_not_wait_for_a_replay_to_fill(with_replay):
   _write(writer, range(3))
   assert set(_next(reader).policy_version.numpy()) == {0, 1, 2}
   assert queue.info.current_size == 0 and replay_table.info.current_size == 3
-  # What is drawn again and again does not let the queue be passed by.
+  # Replayed unrolls alone make no batch.
   assert _next_until(reader, iter([False, True]).__next__) is None
 
 
@@ -389,7 +389,7 @@ def test_episodes_are_replayed_unroll_by_unroll(with_episodes):
     writer.write(unrolls.packed(_of_episodes(number)))
   writer.flush()
   assert table.info.max_size == 60 // 4
-  assert table.info.current_size == 1 + 8  # The first, and those that end.
+  assert table.info.current_size == 1 + 8  # The first, and each that ends.
   reader = make_reader(lambda unroll: tf.nest.map_structure(
       lambda t: t * 0 + 5, unroll.core_state))
   last = [None] * 3

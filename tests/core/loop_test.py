@@ -172,7 +172,7 @@ def test_error_before_the_first_update_leaves_nothing(tmp_path):
   assert not saved and not metrics.read_rows(str(tmp_path))
 
 
-def test_failure_is_raised_and_what_was_learned_is_saved(tmp_path):
+def test_failure_is_raised_and_a_checkpoint_saved(tmp_path):
   saved = []
 
   def publish(version):
@@ -239,7 +239,7 @@ def test_row_summarises_the_updates_since_the_last(tmp_path):
   assert row['episodes'] == 0 and 'episode_return' not in row
 
 
-def test_episodes_are_counted_once_where_they_end(tmp_path):
+def test_episodes_are_counted_once_at_their_ends(tmp_path):
   # x_0 is FIRST: that episode's end was in the unroll before.
   run = _Run(tmp_path, [_unroll(returns=[5., 1., 3.], step_type=FIRST)])
   row, = run.rows
@@ -301,7 +301,7 @@ def test_best_return_is_of_full_windows_and_never_falls(tmp_path):
   assert float(run.totals.best_return) == best[0]
 
 
-def test_time_and_best_return_go_on_from_what_was_restored(tmp_path):
+def test_time_and_best_return_go_on_from_restored_ones(tmp_path):
   totals = training_log.Totals()
   totals.secs.assign(1000.)
   totals.best_return.assign(3.)

@@ -77,15 +77,6 @@ def test_epsilon_damps_the_gradient_of_unlikely_actions(batch, epsilon):
   assert np.min(pi) < 1e-6
 
 
-def test_baseline_gradient_is_value_minus_target(batch):
-  with tf.GradientTape() as tape:
-    tape.watch(batch['values'])
-    loss = _call('baseline_loss', batch)
-  np.testing.assert_allclose(
-      tape.gradient(loss, batch['values']),
-      batch['mask'] * (batch['values'] - batch['vs']), atol=1e-6)
-
-
 @pytest.mark.parametrize('loss,target', [
     ('policy_gradient_loss', 'advantages'), ('baseline_loss', 'vs')])
 def test_no_gradient_flows_through_targets(batch, loss, target):

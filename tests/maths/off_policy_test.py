@@ -55,26 +55,6 @@ def test_one_step_is_clips_its_ratio_as_configured():
   np.testing.assert_allclose(advantages, [2 * 0.75, 0.25], rtol=1e-6)
 
 
-@pytest.mark.parametrize('name', ['epsilon', 'none'])
-def test_without_correction_clips_bind_nothing(name):
-  for got, expected in zip(
-      _returns(name, rho=0.1, pg_rho=0.1, c=0.1), _returns(name)):
-    np.testing.assert_array_equal(got, expected)
-
-
-def test_no_gradient_flows_through_the_ratios():
-  log_rhos = tf.constant(LOG_RHOS)
-  ones = tf.ones_like(log_rhos)
-  with tf.GradientTape() as tape:
-    tape.watch(log_rhos)
-    got = off_policy.returns(
-        off_policy.CORRECTIONS['one_step_is'], log_rhos=log_rhos,
-        clip_rho_threshold=None, clip_pg_rho_threshold=None,
-        clip_c_threshold=None, discounts=ones, rewards=ones, values=ones,
-        bootstrap_value=ones[0])
-  assert tape.gradient(got.pg_advantages, log_rhos) is None
-
-
 def test_unknown_bootstrap_is_refused():
   with pytest.raises(ValueError, match="'vs' or 'value'.*'both'"):
     _returns('none', 'both')

@@ -19,7 +19,7 @@ def _moments(dtype=np.float64):
 
 
 def _targets(seed=0):
-  """Makes targets [T, B] and a mask of those that count."""
+  """Makes targets [T, B] and their mask."""
   rng = np.random.default_rng(seed + 1)
   targets = rng.normal([150., 2., 300., -8.], [40., 3., 10., 1.], size=[T, B])
   mask = (rng.random([T, B]) < 0.7).astype(np.float64)
@@ -63,7 +63,7 @@ def test_single_targets_follow_equation_6():
         popart.scale(moments), [np.sqrt(nu - mu**2)], rtol=1e-9)
 
 
-def test_targets_at_once_share_what_as_many_steps_give_them():
+def test_n_targets_at_once_weigh_as_much_as_n_steps():
   old = _moments()
   targets, mask = _targets()
   new = _updated(old, targets, mask)

@@ -43,7 +43,7 @@ def _restored(config_rate, recorded):
   return made, configured
 
 
-def test_assigned_values_go_on_where_the_config_is_the_same():
+def test_assigned_values_go_on_if_the_config_is_the_same():
   made, configured = _restored(0.5, None)  # From before there was a record.
   assert made.learning_rate.numpy() == 0.5
   assert made.epsilon.numpy() == np.float32(0.01)

@@ -140,7 +140,7 @@ def test_learner_pauses_until_the_slowest_has_come_nearer():
   assert not process.must_pause() and len(process.pauses) == 1
 
 
-def test_pause_ends_where_the_link_complains():
+def test_pause_ends_if_the_link_complains():
   agents = _Agents()
   agents.look(a0=0, a1=0)
 
