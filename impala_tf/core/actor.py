@@ -1,6 +1,7 @@
 """The actor: plays a batch of environments and sends unrolls."""
 
 import collections
+import dataclasses
 import time
 from typing import Any, Callable, Dict, Iterator, Optional, Protocol
 
@@ -201,32 +202,24 @@ class Actor:
     self._environment.close()
 
 
+@dataclasses.dataclass
 class Player:
   """A `loop.Player` of an actor in the learner's process."""
-
-  def __init__(self, actor: Any, num_envs: int, num_fresh: int,
-               refusals: unroll_filter.Refusals,
-               before_unroll: Callable[[], None]):
-    """Stores the actor, an `Actor` or another with `run_unroll`.
-
-    `num_fresh` are new unrolls of each batch; `before_unroll` is called before
-    environments play an unroll.
-    """
-    self._actor = actor
-    self._num_envs = num_envs
-    self._num_fresh = num_fresh
-    self._refusals = refusals
-    self._before_unroll = before_unroll
-    self._num_played = 0
+  actor: Any  # An `Actor`, or another with `run_unroll`.
+  num_envs: int
+  num_fresh: int  # New unrolls of each batch.
+  refusals: unroll_filter.Refusals
+  before_unroll: Callable[[], None]  # Called before each unroll.
+  num_played: int = 0
 
   def lacks(self, num_batches: int) -> bool:
     """Whether it has played less than so many batches need."""
     # Refused unrolls of other agents are not played again here.
-    num_refused = self._refusals.total - self._refusals.num_replayed
-    return self._num_played < num_batches * self._num_fresh + num_refused
+    num_refused = self.refusals.total - self.refusals.num_replayed
+    return self.num_played < num_batches * self.num_fresh + num_refused
 
   def play(self) -> None:
     """Plays and sends an unroll of each environment."""
-    self._before_unroll()
-    self._actor.run_unroll()
-    self._num_played += self._num_envs
+    self.before_unroll()
+    self.actor.run_unroll()
+    self.num_played += self.num_envs

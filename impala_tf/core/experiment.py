@@ -27,9 +27,8 @@ make_environment = multi_level.make_environment
 def make_seeds(*entropy: int) -> Tuple[int, int]:
   """Makes seeds for environments and for the policy's sampling.
 
-  Other `entropy`, whole numbers from 0 on, gives other seeds. They are below
-  2**30: an environment's seed plus its index, and TensorFlow's int32, have
-  room.
+  `entropy` is whole numbers from 0 on. Seeds are below 2**30, which leaves room
+  for the indices of environments, and for TensorFlow's int32.
   """
   environment_seed, policy_seed = (
       np.random.SeedSequence(entropy).generate_state(2) >> 2)
@@ -40,9 +39,8 @@ def make_probe_environment(config: config_lib.Config
                            ) -> environment_lib.BatchedEnvironment:
   """Makes and closes a single environment, for its specs.
 
-  Actors wait for the learner that does so: there may be one licence for all.
-
-  Raises ConfigError if one agent could not play all levels.
+  Actors wait until it is closed: there may be one licence for all. Raises
+  ConfigError if one agent could not play all levels.
   """
   multi_level.check_levels(
       config, multi_level.make_level(config, training=True))

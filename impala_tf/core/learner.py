@@ -71,7 +71,7 @@ class Settings(NamedTuple):
 
 
 class Learner:
-  """Updates an agent's parameters.
+  """A learner that updates an agent's parameters.
 
   An update is `gradients` and then `apply`. Both can also be used apart, inside
   or outside of a `tf.function`, if gradients travel between processes.
@@ -98,8 +98,8 @@ class Learner:
       agent: built, as `hyperparameters` are, within the scope of `strategy`.
       make_optimizer: function that makes a `rmsprop.RMSProp`, or another with
         its methods, of a function that returns the learning rate.
-      strategy: strategy over the learner's devices, whose number divides B; and
-        over the devices of other learners, if several update together.
+      strategy: strategy over the devices of all learners; the number of this
+        one's divides B.
     """
     self.agent = agent
     self.hyperparameters = hyperparameters

@@ -67,12 +67,10 @@ def make_replay(spec: types.Unroll, capacity: int, memory_bytes: int,
                 episode_unrolls: Optional[int] = None) -> reverb.Table:
   """Makes the replay (table D.3 of the paper), which drops its oldest items.
 
-  It holds `capacity` unrolls; raises ConfigError if the machine's memory is too
-  small for so many.
+  It holds `capacity` unrolls; raises ConfigError if memory is too small for it.
 
   Args:
-    priority_exponent: alpha, the power of items' priorities with which they are
-      sampled; 0: uniformly.
+    priority_exponent: alpha, the power of priorities; 0: uniform sampling.
     episode_unrolls: largest number of unrolls in an item, if items are chains
       of unrolls (see `replay.episodes`); None: an item is an unroll.
   """
@@ -108,10 +106,10 @@ def make_server(tables: Sequence[reverb.Table], port: Optional[int],
                 checkpoint_dir: Optional[str] = None) -> reverb.Server:
   """Serves `tables` on `port`, or on a free one if that is None.
 
-  To `checkpoint_dir`, if any, `reverb.Client.checkpoint` writes the tables'
-  unrolls, and from there the replay's newest are read back. Raises OSError if
-  the port is taken, or this process does not reach the server; UserError if the
-  files there are damaged.
+  `reverb.Client.checkpoint` writes the tables to `checkpoint_dir`, if any, from
+  which the replay's newest unrolls are read back. Raises OSError if the port is
+  taken, or this process does not reach the server; UserError if the files there
+  are damaged.
   """
   port, claimed = ports.claim(port)
   held = contextlib.ExitStack()
@@ -176,10 +174,7 @@ class UnrollWriter:
     self._last: Optional[list[np.ndarray]] = None
 
   def write(self, unroll: packing.PackedUnroll) -> None:
-    """Stamps one unroll and sends a copy, so buffers may be used again.
-
-    Raises ValueError if the columns have other sizes than those of the spec.
-    """
+    """Stamps one unroll and sends a copy; ValueError if sizes are wrong."""
     columns = unroll.columns
     self._packing.put_stamp(columns, self._stamp)
     replayed = self._replay_item(unroll)
@@ -191,7 +186,7 @@ class UnrollWriter:
   def flush(self, max_pending: int = 0) -> None:
     """Waits until all but `max_pending` unrolls have arrived.
 
-    Raises ConnectionError if a server does not answer any more.
+    Raises ConnectionError if a server does not answer.
     """
     for server in self._servers.values():
       server.flush(max_pending, self.refill)
@@ -199,9 +194,8 @@ class UnrollWriter:
   def refill(self) -> None:
     """Writes the last unroll again if a replay on another server is empty.
 
-    That server may have died and lost its unrolls. Then the learner would wait
-    for the replay, a full queue for the learner, and the actor for the queue.
-    Raises ConnectionError if the server does not answer any more.
+    Otherwise learner, full queue and actor would wait for each other. Raises
+    ConnectionError as `flush` does.
     """
     if self._shared is not None and self._last is not None and (
         self._shared.is_empty(REPLAY)):
@@ -226,11 +220,7 @@ class _ServerWriter:
     self._history: Optional[Sequence[Any]] = None
 
   def write(self, columns: Sequence[np.ndarray], replayed: Item) -> None:
-    """Sends one unroll, an array [N] for each column, to each table.
-
-    The replay gets the item `replayed` instead, which may refer to earlier
-    unrolls.
-    """
+    """Sends an unroll's columns, [N] each; the replay gets item `replayed`."""
     self._writer.append(columns)
     if self._history is None:
       # Reverb makes this structure anew each time, of the same columns.

@@ -107,9 +107,9 @@ class Publisher:
   def publish(self, version: int) -> None:
     """Publishes the present parameters under their number of updates.
 
-    A version that is older than the newest so far is dropped: readers never see
-    versions go down. Raises ConnectionError if the server does not answer,
-    RuntimeError if an earlier publication in the background has failed.
+    Versions older than the newest are dropped: readers never see them go down.
+    Raises ConnectionError if the server does not answer, RuntimeError if an
+    earlier publication in the background has failed.
     """
     with self._lock:
       if version < self._version:
@@ -143,37 +143,31 @@ class Table:
     return info.rate_limiter_info.sample_stats.completed
 
 
-class TableOnDemand:
-  """The table beside a memory, written at intervals unless somebody reads it.
+def on_demand(table: Table, clock: Callable[[], float] = time.monotonic
+              ) -> WriteFn:
+  """Makes a destination beside a memory, written seldom unless it is read.
 
-  A thread writes, so that nobody here waits for a stopped server.
+  A thread writes to the table, so that nobody here waits for a stopped server.
   """
+  num_samples, read_until, next_write = 0, float('-inf'), float('-inf')
 
-  def __init__(self, table: Table,
-               clock: Callable[[], float] = time.monotonic):
-    """Starts the thread; `clock` returns the time in seconds."""
-    self._table = table
-    self._clock = clock
-    self._sender = newest_sender.NewestSender(self._insert)
-    self._num_samples = 0
-    self._read_until = self._next_write = float('-inf')
+  def insert(stamp, parameters):
+    nonlocal num_samples, read_until
+    table.write(stamp, parameters)
+    before, num_samples = num_samples, table.num_samples()
+    if num_samples != before:
+      read_until = clock() + _READ_SECS
 
-  def write(self, stamp: parameter_memory.Stamp, parameters: np.ndarray
-            ) -> None:
-    """Hands parameters to the thread if it is time or somebody reads them."""
-    now = self._clock()
-    if now < self._read_until or now >= self._next_write:
-      self._next_write = now + _TABLE_SECS
-      self._sender.write(stamp, parameters)
+  sender = newest_sender.NewestSender(insert)
 
-  def _insert(self, stamp: parameter_memory.Stamp, parameters: np.ndarray
-              ) -> None:
-    """Writes parameters, and records whether peers read the table."""
-    self._table.write(stamp, parameters)
-    num_samples = self._table.num_samples()
-    if num_samples != self._num_samples:
-      self._num_samples = num_samples
-      self._read_until = self._clock() + _READ_SECS
+  def write(stamp, parameters):
+    nonlocal next_write
+    now = clock()
+    if now < read_until or now >= next_write:
+      next_write = now + _TABLE_SECS
+      sender.write(stamp, parameters)
+
+  return write
 
 
 def delayed(write: WriteFn, lag_updates: int) -> WriteFn:
@@ -200,9 +194,9 @@ def in_other_processes(table: Table, memory: Optional[parameter_memory.Memory],
   """
   if memory is None:
     return [newest_sender.NewestSender(table.write).write]
-  to_table = (newest_sender.NewestSender(table.write) if all_wait
-              else TableOnDemand(table))
-  return [newest_sender.NewestSender(memory.write).write, to_table.write]
+  return [newest_sender.NewestSender(memory.write).write,
+          newest_sender.NewestSender(table.write).write if all_wait
+          else on_demand(table)]
 
 
 class Fetcher:
@@ -307,9 +301,7 @@ class Fetcher:
 
     Calls `poll` while there are none.
     """
-    while True:
-      version = self.fetch()
-      if version is not None:
-        return version
+    while (version := self.fetch()) is None:
       poll('it has published no parameters yet')
       time.sleep(_POLL_SECS)
+    return version

@@ -1,5 +1,6 @@
 """Metrics of replayed unrolls alone."""
 
+import dataclasses
 from typing import Callable, List, Sequence
 
 import numpy as np
@@ -7,22 +8,20 @@ import numpy as np
 from impala_tf.runtime import interfaces
 
 
+@dataclasses.dataclass(frozen=True)
 class ReplayColumns:
   """A callback that adds lags and agents of replayed unrolls to the metrics."""
-
-  def __init__(self, num_replayed: int, gather: Callable[
-      [Sequence[np.ndarray]], List[np.ndarray]]):
-    """Begins; `gather` joins arrays [B] with those of all other learners."""
-    self._num_replayed = num_replayed
-    self._gather = gather
+  num_replayed: int
+  # Joins arrays [B] with those of all other learners.
+  gather: Callable[[Sequence[np.ndarray]], List[np.ndarray]]
 
   def after_update(self, update: interfaces.Update) -> None:
     """Adds their mean policy lag, and the share that other agents played."""
     origin = update.batch.origin
     is_foreign = (origin.is_foreign.numpy() if origin.is_of_several_agents
                   else np.zeros(update.lags.shape, bool))
-    lags, foreign = self._gather([array[-self._num_replayed:]
-                                  for array in (update.lags, is_foreign)])
+    lags, foreign = self.gather([array[-self.num_replayed:]
+                                 for array in (update.lags, is_foreign)])
     if origin.is_of_several_agents:
       update.metrics['replayed/foreign_share'] = np.mean(foreign)
       # Other agents count other updates. So did this one before a kill made it

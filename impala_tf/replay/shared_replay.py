@@ -8,7 +8,7 @@ table would wait for ever if the server died.
 
 import threading
 import time
-from typing import Any, Callable, Collection, List, Mapping, Optional
+from typing import Any, Callable, Collection, List, Mapping
 
 import numpy as np
 import reverb
@@ -83,7 +83,9 @@ class Link:
     self._pulse_secs = pulse_secs
     self._progress = 0
     self._client = reverb.Client(address)
-    self._writer: Optional[reverb.TrajectoryWriter] = None
+    # To validate items it would ask the server without a deadline.
+    self._writer = self._client.trajectory_writer(
+        num_keep_alive_refs=1, validate_items=False)
     self._is_pending = False
     self._next_pulse = float('-inf')
     self._num_pulses = 0
@@ -194,10 +196,6 @@ class Link:
       names.append(f'{_PULSE}{self._agent}')
     if not names:
       return
-    if self._writer is None:
-      # To validate items it would ask the server without a deadline.
-      self._writer = self._client.trajectory_writer(
-          num_keep_alive_refs=1, validate_items=False)
     self._writer.append((np.int8(0),))
     for name in names:
       self._writer.create_item(
@@ -207,7 +205,6 @@ class Link:
 
   def _flush(self) -> bool:
     """Returns whether pending items have arrived; otherwise sending stops."""
-    assert self._writer is not None  # It has the pending items.
     try:
       self._writer.flush(timeout_ms=1000 * _TIMEOUT_SECS)
       self._is_pending = False

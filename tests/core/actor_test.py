@@ -362,23 +362,3 @@ def test_the_same_seed_plays_the_same_game(run):
   for x, y in zip(tf.nest.flatten(list(run.unrolls.flat)),
                   tf.nest.flatten(list(again.unrolls.flat))):
     np.testing.assert_array_equal(x, y)
-
-
-def test_a_lost_learner_is_reported_before_anything_is_played():
-  log = []
-
-  class Lost:
-    def fetch(self):
-      raise ConnectionError('lost')
-
-  env = FakeEnvironment(1, log)
-  agent = agent_lib.Agent(distributions.Categorical(A),
-                          config.AgentConfig(torso='mlp', hidden_size=3))
-  agent.build(env.observation_spec())
-  spec = types.unroll_spec(
-      env.observation_spec(), 1, env.action_spec(), A, (), T,
-      env.side_channel_specs()._asdict())
-  actor = actor_lib.Actor(agent, env, FakeWriter(log), Lost(), spec, seed=1)
-  with pytest.raises(ConnectionError, match='lost'):
-    actor.run_unroll()
-  assert not log

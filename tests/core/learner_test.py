@@ -300,14 +300,6 @@ def _observed(unroll, compile_step=False):
   return gradients(unroll).metrics['observation']
 
 
-def test_frames_are_transitions_times_action_repeats():
-  learner = _learner(_Scale, _square)
-  for i in range(3):
-    assert learner.num_updates.numpy() == i
-    assert learner.num_frames.numpy() == i * 6 * 4 * 4
-    learner.update(_unroll())
-
-
 @pytest.mark.parametrize('compile_step', [
     False, pytest.param(True, marks=pytest.mark.slow)])
 def test_moments_are_those_of_all_observations_that_were_learned_from(
