@@ -9,24 +9,20 @@ is the first of the next unroll.
 Environments reset by themselves. The step that terminates an episode leads to a
 row with the reward and discount of the old episode's last transition and the
 observation of the new episode. A time limit is no such end: something would
-have followed. So the final observation is a separate row, whose value the steps
-before it bootstrap from, and one more step, in which no action is played, leads
-to the new episode. A row is
+have followed. So the final observation is a separate row, from whose value the
+steps before it bootstrap. One more step, without an action, leads to the new
+episode. Rows are
 
-  ===============================  =========  ========  ======
-  what led to x_t                  step_type  discount  reward
-  ===============================  =========  ========  ======
-  an ordinary step                 MID        1         yes
-  a life lost, the game goes on    MID        0         yes
-  the end of the game              FIRST      0         yes
-  a step that met the time limit   LAST       1         yes
-  the reset after a LAST row       FIRST      1         0
-  a failure of the simulator       FIRST      1         0
-  ===============================  =========  ========  ======
+  an ordinary step:                MID,   discount 1, a reward.
+  a life lost, the game goes on:   MID,   discount 0, a reward.
+  the end of the game:             FIRST, discount 0, a reward.
+  a step that met the time limit:  LAST,  discount 1, a reward.
+  the reset after a LAST row:      FIRST, discount 1, reward 0.
+  a failure of the simulator:      FIRST, discount 1, reward 0.
 
-so nothing may be bootstrapped across a discount of 0, and a transition into a
-FIRST row with discount 1 must be masked out: the value of x_t says nothing of
-the episode that was cut off. Its reset counts as frames of one agent step.
+So nothing may be bootstrapped across a discount of 0. A transition into a FIRST
+row with discount 1 must be masked out: the value of x_t says nothing of the
+episode that was cut off. Its reset counts as frames of one agent step.
 
 Shapes: T time, B batch, P logits, F features, E environments. NumPy arrays in
 the actor, tensors in the learner; an unroll is [T+1, ...] in Reverb and
@@ -43,27 +39,25 @@ class EnvOutput(NamedTuple):
   """The environment's side of x_t, with the actor's bookkeeping.
 
   Attributes:
-    step_type: uint8, `dm_env.StepType.FIRST` (0) where x_t begins an episode
-      (a full game), LAST (2) where a time limit ends one, MID (1) elsewhere.
+    step_type: uint8, `dm_env.StepType.FIRST` (0) if x_t begins an episode (a
+      full game), LAST (2) if a time limit ends one, else MID (1).
     reward: float32, raw (not clipped), of the action before x_t, times
       `EnvironmentConfig.reward_scale`.
-    discount: float32, 0 where nothing may be bootstrapped from x_t, else 1.
-      The agent's discount factor is not in it.
-    observation: one array; see `Unroll` for how stacked frames travel.
+    discount: float32, 0 if nothing may be bootstrapped from x_t, else 1. The
+      agent's discount factor is not in it.
+    observation: one array; see `Unroll` for stacked frames.
     episode_return: float32, sum of raw rewards of the episode so far; on a
       FIRST row that of the whole episode that has just ended.
     episode_steps: int32, agent steps, counted in the same way; the reset after
       a LAST row is none. 0 on a FIRST row: the simulator failed, and the
       episode before is lost.
-    instruction: int32 [..., L], `word_ids.word_ids` of what the level tells
-      its agent at x_t, zeros after the last word; an empty tuple where
-      instructions are not read.
-    features: float32 [..., F], numbers that are observed beside an image; an
-      empty tuple where there are none.
+    instruction: int32 [..., L], `word_ids.word_ids` of the level's instruction
+      at x_t, zeros after the last word; () if instructions are not read.
+    features: float32 [..., F], numbers observed beside an image, or ().
     action_mask: uint8 [..., P], 1 for each discrete action that is legal at
-      x_t, 0 for others; an empty tuple where all always are.
+      x_t, 0 for others; () if all always are.
     episode_metrics: float32 [..., M], numbers that the level reported of the
-      last episode that has ended, for logs only; an empty tuple if M is 0.
+      last episode that has ended, for logs only; () if M is 0.
   """
   step_type: Any
   reward: Any
@@ -80,10 +74,10 @@ class EnvOutput(NamedTuple):
 class AgentOutput(NamedTuple):
   """The behaviour policy's choice at x_t, as sampled.
 
-  The environment may have clipped a continuous action. `distributions` says
-  what logits mean.
+  The environment may have clipped a continuous action. `distributions` gives
+  logits their meaning.
   """
-  action: Any  # int32, or float32 [..., D] where actions are continuous.
+  action: Any  # int32, or float32 [..., D] if actions are continuous.
   policy_logits: Any  # float32 [..., P].
 
 
@@ -91,15 +85,14 @@ class Origin(NamedTuple):
   """Origin of each unroll of a batch: the queue or the replay.
 
   Attributes:
-    is_replayed: bool [B], whether it was sampled from the replay, and not taken
-      from the queue.
+    is_replayed: bool [B], whether it was sampled from the replay.
     is_foreign: bool [B], whether another agent that shares the replay played
-      it, so that its `policy_version` counts that agent's updates; an empty
-      tuple where no replay is shared.
-    weights: float32 [B], factor of each unroll's loss, which corrects for how
-      likely it was to be sampled; an empty tuple where all were as likely.
-    keys: uint64 [B], key of each replayed unroll in its table, 0 for others; an
-      empty tuple where priorities are not used.
+      it, so that its `policy_version` counts that agent's updates; () if no
+      replay is shared.
+    weights: float32 [B], factor of each unroll's loss, which corrects for the
+      probability of its sampling; () if sampling is uniform.
+    keys: uint64 [B], key of each replayed unroll in its table, 0 for others; ()
+      if priorities are not used.
   """
   is_replayed: Any
   is_foreign: Any = ()
@@ -108,33 +101,40 @@ class Origin(NamedTuple):
 
   @property
   def is_of_several_agents(self) -> bool:
-    """Whether it tells agents apart."""
+    """Whether it distinguishes agents."""
     return not isinstance(self.is_foreign, tuple)
+
+  def kinds(self) -> dict[str, Any]:
+    """Returns a mask, bool [B], for each kind of unroll that has metrics."""
+    kinds = {'replayed': self.is_replayed}
+    if self.is_of_several_agents:
+      kinds['own'] = self.is_replayed & ~self.is_foreign
+      kinds['foreign'] = self.is_replayed & self.is_foreign
+    return {**kinds, 'fresh': ~self.is_replayed}
 
 
 class Unroll(NamedTuple):
   """A piece of T transitions, as an actor sends it.
 
   Attributes:
-    env_outputs: `EnvOutput` with leading [T+1]. Where the environment stacks
-      S > 1 frames, `observation` holds each frame once, [T+S, H, W]: the stack
-      of x_0 (oldest first), then the newest frame of each later step.
-      `frame_stacks.restack` makes [T+1, H, W, S] of it, inside the learner's
-      step.
+    env_outputs: `EnvOutput` with leading [T+1]. If the environment stacks S > 1
+      frames, `observation` holds each frame once, [T+S, H, W]. First comes the
+      stack of x_0, oldest frame first, then the newest frame of each later
+      step. In the learner's step `frame_stacks.restack` makes [T+1, H, W, S].
     agent_outputs: `AgentOutput` with leading [T+1].
     core_state: the recurrent state before x_0 without a time dimension, as
-      `Agent.initial_state` lays it out; an empty tuple for feed-forward agents.
+      `Agent.initial_state` lays it out; () for feed-forward agents.
     policy_version: int64 [], learner updates behind the parameters that acted.
-      They are fetched as the unroll begins; the action at x_0 was already
-      chosen, as the last of the unroll before, unless it is chosen anew
-      (`ActorConfig.synchronisation`). Where environments are out of phase
-      (`dynamic_batching_actor`), later steps may be by newer ones.
-    level_index: int32 [], which of the run's levels was played. For logs, and
-      for PopArt to pick a level's own moments; policy and torso are never shown
-      it: "the model does not know which task it is being trained or evaluated
-      on" (section 5.3).
-    origin: `Origin`, which the learner's end of the tables adds where unrolls
-      are replayed; else, and in actors, an empty tuple.
+      They are fetched as the unroll begins. The action at x_0 was chosen
+      before, at the end of the last unroll, unless it is chosen anew
+      (`ActorConfig.synchronisation`). If environments are out of phase
+      (`dynamic_batching_actor`), newer parameters may play the later steps.
+    level_index: int32 [], number of the level among those of the run. It is for
+      logs, and for PopArt's moments; policy and torso never see it: "the model
+      does not know which task it is being trained or evaluated on" (section
+      5.3).
+    origin: `Origin`, which the learner adds to its batches if unrolls are
+      replayed; else, and in actors, ().
   """
   env_outputs: EnvOutput
   agent_outputs: AgentOutput
@@ -150,10 +150,9 @@ def unroll_spec(observation_spec: dm_env.specs.Array, frame_stack: int,
                 side_channels: Optional[Mapping[str, Any]] = None) -> Unroll:
   """Describes shapes and dtypes of one unroll without a batch dimension.
 
-  Specs are of one environment; `side_channels` are those of
-  `environment.SideChannels` by their names in `EnvOutput`, without what is not
-  there. `frame_stack` is S of `Unroll`, 1 where observations travel as they
-  are; `num_logits` P; `core_state` that of `Agent.initial_state(1)`.
+  Specs are of one environment; `side_channels` are `environment.SideChannels`
+  by their names in `EnvOutput`. `frame_stack` is S of `Unroll`, `num_logits` P,
+  and `core_state` that of `Agent.initial_state(1)`.
   """
   def of_steps(dtype, shape=(), num=unroll_length + 1):
     return tf.TensorSpec((num, *shape), dtype)
@@ -184,10 +183,10 @@ def unroll_spec(observation_spec: dm_env.specs.Array, frame_stack: int,
 class LossOutput(NamedTuple):
   """The loss that an algorithm computes of a batch of unrolls.
 
-  Metrics, str to float32, are for logs only: [B] where each unroll has its own,
-  so that kinds of unrolls can be told apart, else [], a mean over the batch.
-  Those under 'loss/' are [B] and add up over the batch.
+  Metrics, str to float32, are for logs only. If each unroll has a value they
+  are [B], else [], a mean over the batch. Those under 'loss/' are [B] and add
+  up over the batch.
   """
   loss: Any  # float32 [], summed over batch and time; to be minimised.
   metrics: Any
-  totals: Any = ()  # Sums, float32, that the algorithm wants after the step.
+  totals: Any = ()  # Sums, float32, for the algorithm's `after_step`.

@@ -30,12 +30,10 @@ class Algorithm(NamedTuple):
     loss: function of the agent, a batch of unrolls with leading [T+1, B] and
       frames re-stacked, the config and the hyper-parameters
       (`hyperparameters.Present`); returns `types.LossOutput`.
-    after_step: function that is called in every replica with the agent, which
-      has its new parameters, the loss's totals of the whole batch, and the
-      config.
-    needs_target_agent: whether `loss` has a further argument, `target_agent`:
-      an agent of the same `make_agent` with older parameters, whose values give
-      the targets.
+    after_step: function of the agent with its new parameters, the loss's totals
+      of the whole batch, and the config, which every replica calls.
+    needs_target_agent: whether `loss` has a further argument, `target_agent`.
+      It is of the same `make_agent`, and its older parameters give the targets.
     needs_last_action: whether `loss` reads the action at an unroll's last step,
       which must then be the action that is taken there.
   """

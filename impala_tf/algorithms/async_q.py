@@ -42,13 +42,12 @@ def loss(agent: agent_lib.Agent, unroll: types.Unroll,
          target_agent: agent_lib.Agent) -> types.LossOutput:
   """Computes half the sum of squared errors, 1/2 sum (y_t - Q(x_t, a_t))^2.
 
-  Sarsa's a_{t+1} are the unroll's actions, its last included: the one at x_T
-  must be the action that is then taken. The baseline's head has a gradient of
-  zero.
+  Sarsa's a_{t+1} include the unroll's last action, which must be the one that
+  is then taken. The baseline's head has a gradient of zero.
 
-  The algorithm that `config` names decides how targets are computed;
-  `target_agent` has the parameters theta-minus, which compute them. For the
-  other arguments see `impala.loss`.
+  The algorithm of `config` decides about the targets; `target_agent` has the
+  parameters theta-minus, which compute them. For the other arguments see
+  `impala.loss`.
   """
   del hyperparameters
   arguments = (unroll.env_outputs, unroll.agent_outputs.action,

@@ -21,8 +21,7 @@ make_agent = algorithm.makes(agent_lib.Agent)
 
 class Selection(NamedTuple):
   """The part of a batch that counts in its loss."""
-  # bool [T, B], steps to learn from; others are cut out of targets and losses
-  # as a transition at a time limit is.
+  # bool [T, B], steps to learn from; others are masked like a time limit.
   is_relevant: tf.Tensor
   # bool [B], unrolls whose policies' entropy is rewarded.
   has_entropy_cost: tf.Tensor
@@ -59,8 +58,8 @@ class Targets(NamedTuple):
   # float32 [T, B], V-trace's targets or those of another correction, without
   # gradient.
   vs: tf.Tensor
-  # float32 [T, B], 1 where there is a target; 0 where a time limit has cut the
-  # episode off or the step is not relevant.
+  # float32 [T, B], 1 for each target; 0 if a time limit has cut the episode off
+  # or the step is not relevant.
   mask: tf.Tensor
 
 
@@ -71,18 +70,13 @@ def loss_and_targets(
     value_scale: Union[float, tf.Tensor] = 1.,
     select: Optional[SelectFn] = None
 ) -> Tuple[types.LossOutput, Targets]:
-  """Computes the losses from outputs that the network has computed already.
+  """Computes the losses from the network's outputs, [T+1, B], for a batch.
 
-  Args:
-    outputs: network outputs with leading [T+1, B].
-    distribution: the policy's.
-    unroll: batch of these outputs, with leading [T+1, B].
-    entropy_cost: weight of the entropy bonus, a number or float32 [].
-    value_scale: unit of values and advantages in the losses, float32 [B].
-    select: see `loss`.
+  `entropy_cost` is the weight of the entropy bonus, `value_scale`, float32 [B],
+  the unit of values and advantages in the losses. For `select` see `loss`.
   """
-  # x_T is there for its value alone; what was done at x_t for t < T had its
-  # effects, reward and discount, recorded with x_{t+1}.
+  # x_T is there for its value alone. Rewards and discounts of actions at x_t,
+  # for t < T, are recorded with x_{t+1}.
   bootstrap_value = outputs.baseline[-1]
   target_logits, values = tf.nest.map_structure(
       lambda t: t[:-1], (outputs.policy_logits, outputs.baseline))
@@ -159,8 +153,8 @@ def _explained_variance(vs: tf.Tensor, values: tf.Tensor,
                         mask: tf.Tensor) -> tf.Tensor:
   """Returns 1 - Var[vs - V] / Var[vs]: 1 is perfect, 0 like a constant.
 
-  Steps without a target do not count: V-trace gives them the value itself. If
-  all targets are equal, or there are none, it is 0.
+  Steps without a target do not count. It is 0 if all targets are equal, or
+  there are none.
   """
   def variance(x):
     mean = losses.masked_mean(x, mask, axis=None)

@@ -40,9 +40,8 @@ def loss(agent: agent_lib.Agent, unroll: types.Unroll,
   advantage is divided by sigma: no task counts for more because it pays more.
   The entropy bonus stays as it is.
 
-  Arguments are those of `impala.loss`; the agent has `popart`, whose moments
-  leave out the steps that `select` does. The result's totals are for
-  `after_step`.
+  Arguments are those of `impala.loss`; the agent has `popart`. The result's
+  totals, of selected steps, are for `after_step`.
   """
   assert agent.popart is not None  # See `make_agent`.
   outputs = agent.unroll(unroll.env_outputs, unroll.agent_outputs.action,

@@ -2,10 +2,10 @@
 
 Source: Schmitt et al. 2020, "Off-Policy Actor-Critic with Shared Experience
 Replay", arXiv:1909.11583. If most of a batch is replayed, V-trace's policy
-gradient follows the policy that its clipping implies instead of the one that
-learns. So steps whose implied policy is far from the target policy are left out
-of targets and losses: V-trace bootstraps from the value there, as it does where
-a time limit cut an episode off. All else is as in IMPALA, or PopArt.
+gradient follows the policy that its clipping implies, not the one that learns.
+So a step whose implied policy is far from the target policy is masked like a
+time limit: V-trace bootstraps from its value. All else is as in IMPALA, or
+PopArt.
 """
 
 import functools

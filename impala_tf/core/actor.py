@@ -1,6 +1,7 @@
 """The actor: plays a batch of environments and sends unrolls."""
 
 import collections
+import dataclasses
 import time
 from typing import Any, Callable, Dict, Iterator, Optional, Protocol
 
@@ -36,7 +37,7 @@ class Environment(Protocol):
 
   @property
   def side_channels(self) -> environment_lib.SideChannels:
-    """What is observed beside the last observations."""
+    """Data observed beside the last observations."""
 
   def reset(self) -> dm_env.TimeStep:
     """Begins an episode in each environment."""
@@ -49,14 +50,11 @@ class Environment(Protocol):
 
 
 class UnrollBuffer:
-  """A buffer that assembles E unrolls step by step.
-
-  Its arrays have the layout in which unrolls travel, so sending packs nothing.
-  """
+  """A buffer that assembles E unrolls step by step, laid out as they travel."""
 
   def __init__(self, spec: types.Unroll, level_index: np.ndarray,
                frame_stack: int):
-    """Allocates the arrays, which are used again for each batch of unrolls.
+    """Allocates the arrays, which each batch of unrolls uses again.
 
     `spec` is `types.unroll_spec`'s, `level_index` int32 [E], and `frame_stack`
     S of `types.Unroll`.
@@ -79,9 +77,9 @@ class UnrollBuffer:
 
   def begin(self, policy_version: int, core_state: Any,
             rows: Any = slice(None)) -> None:
-    """Begins unrolls of some environments, int [n]; of all by default.
+    """Begins unrolls of the environments `rows`, int [n]; of all by default.
 
-    `policy_version` counts learner updates behind the parameters that act;
+    `policy_version` counts the updates behind the parameters that act;
     `core_state` is that before x_0, tensors or arrays [n, ...].
     """
     self._arrays.policy_version[rows] = policy_version
@@ -92,7 +90,6 @@ class UnrollBuffer:
     """Stores observations x_t and the actions chosen there, leading [n] each.
 
     `t` is 0 to T; or int [n] if rows are at different steps, none of them at 0.
-    `rows` are indices of these environments, int [n]; all by default.
     """
     values = env_output + agent_output
     for i, array in self._step_arrays:
@@ -110,7 +107,7 @@ class UnrollBuffer:
       array[rows, t + stack - 1] = observation[..., -1]
 
   def unrolls(self, rows: Any = slice(None)) -> Iterator[packing.PackedUnroll]:
-    """Yields the unrolls of `rows`, as views of arrays that are used again."""
+    """Yields the unrolls of `rows`, views of arrays that are used again."""
     for row in np.arange(len(self._unrolls))[rows]:
       yield self._unrolls[row]
 
@@ -136,7 +133,7 @@ class Actor:
   Attributes:
     writer: takes the unrolls.
     stopwatch: seconds spent on weights, environment, inference, assembly,
-      write, and waiting for room in the queue (queue_full).
+      write, and waiting for a full queue (queue_full).
   """
 
   def __init__(self, agent: agent_lib.Agent, environment: Environment,
@@ -145,9 +142,9 @@ class Actor:
     """Starts the environments.
 
     `fetcher` updates the agent's variables, `spec` is `types.unroll_spec`'s,
-    and `seed` samples actions. With `acts_anew` the parameters that are fetched
-    as the unroll begins choose the action at x_0, too. Else it stays that of
-    the unroll before, which costs nothing.
+    and `seed` samples actions. With `acts_anew` the newly fetched parameters
+    choose the action at x_0, too. Else it stays that of the unroll before,
+    which costs nothing.
     """
     num_envs = environment.num_envs
     self._acts_anew = acts_anew
@@ -196,7 +193,7 @@ class Actor:
     for unroll in self._buffer.unrolls():
       self.writer.write(unroll)
     lap('write')
-    # Unrolls that are sent while the learner is behind would only grow old.
+    # Unrolls sent while the learner is behind would only grow old.
     self.writer.flush()
     lap('queue_full')
 
@@ -205,32 +202,24 @@ class Actor:
     self._environment.close()
 
 
+@dataclasses.dataclass
 class Player:
   """A `loop.Player` of an actor in the learner's process."""
-
-  def __init__(self, actor: Any, num_envs: int, num_fresh: int,
-               refusals: unroll_filter.Refusals,
-               before_unroll: Callable[[], None]):
-    """Stores the actor, an `Actor` or another with `run_unroll`.
-
-    `num_fresh` are new unrolls of each batch; `before_unroll` is called before
-    environments play an unroll.
-    """
-    self._actor = actor
-    self._num_envs = num_envs
-    self._num_fresh = num_fresh
-    self._refusals = refusals
-    self._before_unroll = before_unroll
-    self._num_played = 0
+  actor: Any  # An `Actor`, or another with `run_unroll`.
+  num_envs: int
+  num_fresh: int  # New unrolls of each batch.
+  refusals: unroll_filter.Refusals
+  before_unroll: Callable[[], None]  # Called before each unroll.
+  num_played: int = 0
 
   def lacks(self, num_batches: int) -> bool:
     """Whether it has played less than so many batches need."""
     # Refused unrolls of other agents are not played again here.
-    num_refused = self._refusals.total - self._refusals.num_replayed
-    return self._num_played < num_batches * self._num_fresh + num_refused
+    num_refused = self.refusals.total - self.refusals.num_replayed
+    return self.num_played < num_batches * self.num_fresh + num_refused
 
   def play(self) -> None:
     """Plays and sends an unroll of each environment."""
-    self._before_unroll()
-    self._actor.run_unroll()
-    self._num_played += self._num_envs
+    self.before_unroll()
+    self.actor.run_unroll()
+    self.num_played += self.num_envs

@@ -1,4 +1,4 @@
-"""The learner's end of the tables: batches of unrolls, time-major."""
+"""Batches of unrolls for the learner, time-major, read from the tables."""
 
 import queue
 import threading
@@ -10,39 +10,39 @@ from impala_tf import types
 from impala_tf.comms import packing
 from impala_tf.comms import sampling
 from impala_tf.comms import unroll_filter
-from impala_tf.replay import shared_replay
-from impala_tf.replay import sources
 from impala_tf.runtime import control as control_lib
 
 _POLL_SECS = 0.2
 
 
 class Filter(NamedTuple):
-  """Which unrolls are taken from the queue."""
-  # Fingerprint of the config; unrolls with another are left out, as are,
-  # without `first_version`, those that are not finite.
+  """The conditions that an unroll of the queue must meet."""
+  # Fingerprint of the config. Without `first_version`, unrolls must also be
+  # finite.
   fingerprint: int = 0
-  # Counts unrolls that are left out; None: nobody counts.
+  # Counts rejected unrolls; None: nobody counts.
   refusals: Optional[unroll_filter.Refusals] = None
-  # Only agent whose unrolls are taken; None for any.
+  # Agent that played the unroll; None: any.
   agent: Optional[int] = None
-  # Version of the first batch's unrolls if each batch must have one version,
-  # one more than the batch before; others are left out. None: unrolls of any
-  # version are taken.
+  # Version of the first batch's unrolls. Each later batch is one version newer.
+  # None: any version.
   first_version: Optional[int] = None
 
 
 _ANY = Filter()
 
+# Function from samples of the queue, columns [n, N], and their number n to
+# time-major batches of them and of replayed unrolls.
+JoinFn = Callable[[tf.data.Dataset, int], Iterable[types.Unroll]]
+
 
 def make_batches(source: sampling.Source, packed: packing.Packing,
                  wanted: Filter = _ANY,
-                 replay: Optional[sources.UniformReplay] = None
-                 ) -> Iterable[types.Unroll]:
+                 join: Optional[JoinFn] = None) -> Iterable[types.Unroll]:
   """Makes batches from the queue (`source`), in whose order they come.
 
-  The replay gives the other unrolls of each batch, which `origin` then marks;
-  None for none. Batches have leading [T+1, B], [B] for fields without time.
+  `join` adds replayed unrolls to each batch; None if there is no replay.
+  Batches have leading [T+1, B], or [B] for fields without time.
   """
   is_taken = unroll_filter.refusing(
       packed, wanted.fingerprint, wanted.refusals, wanted.agent,
@@ -54,8 +54,8 @@ def make_batches(source: sampling.Source, packed: packing.Packing,
         packed, is_taken, wanted.first_version, source.num_unrolls,
         wanted.refusals)
   fresh = sampling.batches(source, is_taken)
-  if replay is not None:
-    return replay.join(fresh, source.num_unrolls)
+  if join is not None:
+    return join(fresh, source.num_unrolls)
   return sampling.never_ahead(fresh.map(sampling.without_autograph(
       lambda sample: sampling.time_major(packed.unpack(sample.data)))))
 
@@ -81,16 +81,20 @@ class BatchReader:
   def __init__(self, dataset: Iterable[Any],
                prepare: Callable[[Any], Any] = lambda batch: batch,
                refusals: Optional[unroll_filter.Refusals] = None,
-               pace: Optional[shared_replay.Pacemaker] = None):
+               must_pause: Callable[[control_lib.LoopControl],
+                                    bool] = lambda control: False,
+               problem: Callable[[], str] = str):
     """Starts the thread that reads, and prepares each batch ahead of time.
 
-    `refusals` counts the unrolls that the dataset leaves out. `pace` says
-    whether to wait for other agents; None if no replay is shared.
+    `refusals` counts the unrolls that the dataset rejects. `must_pause` says
+    whether to wait for other agents, and `problem` why no batch comes, if the
+    cause is known.
     """
     self._dataset = dataset
     self._prepare = prepare
     self._refusals = refusals or unroll_filter.Refusals()
-    self._pace = pace
+    self._must_pause = must_pause
+    self._problem = problem
     self._batches: queue.SimpleQueue[Any] = queue.SimpleQueue()
     # One batch ahead and no more: a queue of one would let the thread hold
     # another, a batch older for nothing.
@@ -100,16 +104,16 @@ class BatchReader:
   def poll(self, control: control_lib.LoopControl) -> Optional[types.Unroll]:
     """Returns the next batch, or None if none comes within a fifth of a second.
 
-    Then `control` has heard why. Raises RuntimeError if reading failed,
-    UserError if all unrolls are left out.
+    Then it has reported the cause to `control`. Raises RuntimeError if reading
+    failed, UserError if all unrolls are rejected.
     """
-    if self._pace is not None and self._pace.must_pause(control):
+    if self._must_pause(control):
       return None
     try:
       item = self._batches.get(timeout=_POLL_SECS)
     except queue.Empty:
       self._refusals.check()
-      control.on_wait('' if self._pace is None else self._pace.problem)
+      control.on_wait(self._problem())
       return None
     if isinstance(item, Exception):
       raise RuntimeError('reading the queue failed') from item

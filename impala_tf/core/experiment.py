@@ -16,7 +16,6 @@ from impala_tf.envs import multi_level
 from impala_tf.maths import distributions
 from impala_tf.optimizers import hyperparameters as hyperparameters_lib
 from impala_tf.optimizers import rmsprop
-from impala_tf.replay import kinds as kinds_lib
 from impala_tf.replay import priorities
 from impala_tf.runtime import precision as precision_lib
 from impala_tf.runtime import sizing
@@ -30,9 +29,8 @@ make_probe_environment = multi_level.make_probe
 def make_seeds(*entropy: int) -> Tuple[int, int]:
   """Makes seeds for environments and for the policy's sampling.
 
-  Other `entropy`, whole numbers from 0 on, gives other seeds. They are below
-  2**30: an environment's seed plus its index, and TensorFlow's int32, have
-  room.
+  `entropy` is whole numbers from 0 on. Seeds are below 2**30, which leaves room
+  for the indices of environments, and for TensorFlow's int32.
   """
   environment_seed, policy_seed = (
       np.random.SeedSequence(entropy).generate_state(2) >> 2)
@@ -101,10 +99,6 @@ def make_learner(config: config_lib.Config,
     hyperparameters = hyperparameters_lib.Hyperparameters(config)
   algorithm = algorithms.get(config)
   optimizer = config.optimizer
-  kinds = None
-  if config.num_replayed:
-    kinds = kinds_lib.Kinds(
-        config.num_replayed, config.replay.replay_fraction < 1)
   return learner_lib.Learner(
       agent,
       learner_lib.Objective(
@@ -119,5 +113,5 @@ def make_learner(config: config_lib.Config,
       learner_lib.Settings(
           config.experiment.total_frames, optimizer.annealed,
           environment.frames_per_step, compile_step,
-          (priorities.METRIC,) if config.has_priorities else ()),
-      kinds)
+          (priorities.METRIC,) if config.has_priorities else (),
+          config.num_replayed, config.replay.replay_fraction < 1))

@@ -1,7 +1,7 @@
 """The learner: from a batch of unrolls to new parameters."""
 
 import functools
-from typing import Any, Callable, NamedTuple, Optional, Sequence, Union
+from typing import Any, Callable, NamedTuple, Sequence, Union
 
 import numpy as np
 import tensorflow as tf
@@ -10,7 +10,6 @@ from impala_tf import types
 from impala_tf.agents import agent as agent_lib
 from impala_tf.maths import updates
 from impala_tf.optimizers import hyperparameters as hyperparameters_lib
-from impala_tf.replay import kinds as kinds_lib
 
 LossFn = Callable[[agent_lib.Agent, types.Unroll], types.LossOutput]
 AfterStepFn = Callable[[agent_lib.Agent, Any], None]
@@ -18,12 +17,10 @@ AfterStepFn = Callable[[agent_lib.Agent, Any], None]
 
 class Gradients(NamedTuple):
   """The gradients of a replica's unrolls, before they are summed or clipped."""
-  # A tensor for each of the agent's trainable variables, of its shape.
-  values: list[tf.Tensor]
+  values: list[tf.Tensor]  # One for each of the agent's trainable variables.
   totals: Any  # See `types.LossOutput.totals`, of these unrolls alone.
   metrics: dict[str, tf.Tensor]  # See `types.LossOutput.metrics`.
-  # See `Agent.observation_totals`, likewise; an empty tuple if observations are
-  # not normalised.
+  # See `Agent.observation_totals`; () if observations are not normalised.
   observation_totals: Any = ()
 
 
@@ -31,8 +28,8 @@ def compute_gradients(agent: agent_lib.Agent, loss_fn: LossFn,
                       unroll: types.Unroll) -> Gradients:
   """Computes a loss's gradients at an agent's present parameters.
 
-  They are sums over the unrolls, leading [T+1, B], as losses are. Frames of
-  `unroll` are not re-stacked yet.
+  They are sums over the unrolls, leading [T+1, B], as losses are. Frames are
+  not re-stacked yet.
   """
   unroll = unroll._replace(
       env_outputs=agent_lib.restacked(unroll.env_outputs))
@@ -52,12 +49,11 @@ def compute_gradients(agent: agent_lib.Agent, loss_fn: LossFn,
 
 
 class Objective(NamedTuple):
-  """What an algorithm minimises, and what it does beside."""
-  # Function of the agent and a time-major batch that returns
-  # `types.LossOutput`.
+  """An algorithm's loss, and its work after each step."""
+  # Function from the agent and a time-major batch to `types.LossOutput`.
   loss: LossFn
-  # Function that is called in every replica with the agent, which has its new
-  # parameters, and the loss's totals of the whole batch.
+  # Function of the agent with its new parameters and the loss's totals of the
+  # whole batch, which every replica calls.
   after_step: AfterStepFn = lambda agent, totals: None
 
 
@@ -70,10 +66,12 @@ class Settings(NamedTuple):
   # Names of metrics that `update` also returns unroll by unroll, under
   # 'unroll/'.
   unroll_metrics: Sequence[str] = ()
+  num_replayed: int = 0  # Replayed unrolls of a batch, its last; no new frames.
+  learns_from_fresh: bool = True  # Whether it learns from the others.
 
 
 class Learner:
-  """Updates an agent's parameters.
+  """A learner that updates an agent's parameters.
 
   An update is `gradients` and then `apply`. Both can also be used apart, inside
   or outside of a `tf.function`, if gradients travel between processes.
@@ -83,29 +81,25 @@ class Learner:
     optimizer: optimiser with the slots of these parameters.
     hyperparameters: variables that every update reads, so they may be assigned
       between two updates.
-    num_updates: int64 variable, number of calls of `update`. It includes
-      updates that were skipped because their gradients were not finite: they
-      left parameters and optimiser as they were, but used up a batch. Read it
-      with `.numpy()`: over several devices `int()` does not take it.
-    num_frames: int64 variable, environment frames learned from, read likewise;
-      by all learners, if several make an update together.
+    num_updates: int64 variable, number of calls of `update`, also of those
+      skipped because gradients were not finite. Read it with `.numpy()`: over
+      several devices `int()` does not take it.
+    num_frames: int64 variable, environment frames learned from by all learners
+      of an update, read likewise.
   """
 
   def __init__(self, agent: agent_lib.Agent, objective: Objective,
                make_optimizer: Callable[[Callable[[], tf.Tensor]], Any],
                hyperparameters: hyperparameters_lib.Hyperparameters,
-               strategy: tf.distribute.Strategy, settings: Settings,
-               kinds: Optional[kinds_lib.Kinds] = None):
+               strategy: tf.distribute.Strategy, settings: Settings):
     """Builds the optimiser.
 
     Args:
       agent: built, as `hyperparameters` are, within the scope of `strategy`.
       make_optimizer: function that makes a `rmsprop.RMSProp`, or another with
         its methods, of a function that returns the learning rate.
-      strategy: strategy over the learner's devices, whose number divides B; and
-        over the devices of other learners, if several update together.
-      kinds: the kinds of unrolls in a batch, if some are replayed. Those count
-        no frames.
+      strategy: strategy over the devices of all learners; the number of this
+        one's divides B.
     """
     self.agent = agent
     self.hyperparameters = hyperparameters
@@ -114,7 +108,6 @@ class Learner:
     self._num_local = len(strategy.extended.worker_devices)
     self._num_learners = strategy.num_replicas_in_sync // self._num_local
     self._settings = settings
-    self._kinds = kinds
     with strategy.scope():
       self.num_updates = tf.Variable(0, trainable=False, dtype=tf.int64)
       self.num_frames = tf.Variable(0, trainable=False, dtype=tf.int64)
@@ -147,19 +140,18 @@ class Learner:
 
     Returns:
       Metrics of the batches of all learners together; see `types.LossOutput`.
-      If unrolls are replayed, metrics of unrolls also come for each kind; one
-      without unrolls has NaN, or 0 for losses, which are sums. Metrics under
-      'unroll/' are float32 [B].
+      If unrolls are replayed, metrics of unrolls also come for each kind (see
+      `types.Origin.kinds`); one without unrolls has NaN, or 0 for losses, which
+      are sums. Metrics under 'unroll/' are float32 [B].
     """
     num_steps, batch_size = unroll.env_outputs.reward.shape
-    num_fresh = batch_size
-    if self._kinds is not None:
-      num_fresh -= self._kinds.num_replayed
+    num_fresh = batch_size - self._settings.num_replayed
+    if self._settings.num_replayed:
       # Keys are for the replay alone.
       unroll = unroll._replace(origin=unroll.origin._replace(keys=()))
     num_frames = (self._num_learners * (num_steps - 1) * num_fresh *
                   self._settings.frames_per_step)
-    if self._kinds is not None and not self._kinds.learns_from_fresh:
+    if not self._settings.learns_from_fresh:
       unroll = _map_batch_axis(unroll, lambda tensor, axis: (
           tensor[num_fresh:] if axis == 0 else tensor[:, num_fresh:]))
     metrics, columns = self._distributed_step(self._split(unroll), num_frames)
@@ -182,7 +174,7 @@ class Learner:
         tf.distribute.ReduceOp.SUM, (gradients.values, gradients.totals))
     observed = gradients.observation_totals
     if self.agent.normaliser is not None:
-      # By itself: what is reduced together must be of one type.
+      # Apart: a reduction is of one type.
       observed = tf.distribute.get_replica_context().all_reduce(
           tf.distribute.ReduceOp.SUM, observed)
     values, norm = updates.clip_by_global_norm(
@@ -212,6 +204,13 @@ class Learner:
     gradients = self.gradients(unroll)
     return {**gradients.metrics, **self.apply(gradients)}
 
+  def _kinds(self, origin: types.Origin) -> dict[str, tf.Tensor]:
+    """Returns masks of the kinds of unrolls that are there, float32 [B]."""
+    masks = origin.kinds()
+    if not self._settings.learns_from_fresh:
+      del masks['fresh']
+    return {kind: tf.cast(mask, tf.float32) for kind, mask in masks.items()}
+
   def _split(self, unroll: types.Unroll):
     """Shares the batch out over the replicas here."""
     if self._num_local == 1:
@@ -229,10 +228,9 @@ class Learner:
            ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
     """Takes the step in every replica, counts it and sums its metrics up.
 
-    Returns:
-      The metrics as one tensor, float32 [K], since on Python 3.11 TensorFlow
-      leaks 16 bytes of each tensor; tracing stores their names. Then the
-      metrics that are wanted unroll by unroll, float32 [B] each.
+    Returns the metrics as one tensor, float32 [K], since on Python 3.11
+    TensorFlow leaks 16 bytes of each; tracing stores their names. Then come the
+    metrics that are wanted unroll by unroll, float32 [B] each.
     """
     metrics = self._strategy.run(self._replica_step, args=(unroll,))
     self.num_updates.assign_add(1)
@@ -244,26 +242,22 @@ class Learner:
       else:
         reduced[name] = self._strategy.reduce('MEAN', value, axis=None)
     if unroll_metrics:
-      marks = {}
-      if self._kinds is not None:
-        marks = self._strategy.run(self._kinds.marks, args=(unroll.origin,))
-      # As one tensor, since each costs a message where learners are several.
+      masks = {}
+      if self._settings.num_replayed:
+        masks = self._strategy.run(self._kinds, args=(unroll.origin,))
+      # As one tensor, since each costs a message between learners.
       table = self._strategy.gather(
           self._strategy.run(lambda *columns: tf.stack(columns, axis=1),
-                             args=(*unroll_metrics.values(), *marks.values())),
+                             args=(*unroll_metrics.values(), *masks.values())),
           axis=0)
-      names = [*unroll_metrics, *marks]
+      names = [*unroll_metrics, *masks]
       columns = dict(zip(names, tf.unstack(table, len(names), axis=1)))
-      of_learners = {name: tf.reshape(column, [self._num_learners, -1])
-                     for name, column in columns.items()}
-      marks = {name: of_learners.pop(name) for name in marks}
-      for name, values in of_learners.items():
-        kinds = {name: values}
-        if self._kinds is not None:
-          kinds = self._kinds.split(name, values, marks)
+      indices = {kind: tf.where(columns.pop(kind))[:, 0] for kind in masks}
+      for name, values in columns.items():
         reduce = tf.reduce_sum if name.startswith('loss/') else tf.reduce_mean
-        reduced.update((kind, reduce(numbers))
-                       for kind, numbers in kinds.items())
+        reduced[name] = reduce(values)
+        for kind, index in indices.items():
+          reduced[f'{kind}/{name}'] = reduce(tf.gather(values, index))
     self._metric_names = tuple(reduced)
     return tf.stack(list(reduced.values())), {
         name: column for name, column in columns.items()

@@ -18,15 +18,11 @@ def train(batches: Iterator[interfaces.Batch],
           is_done: Callable[[], bool]) -> bool:
   """Learns until the run is done or `batches` end.
 
-  Callbacks are called in the order of the list, which `roles.learning` makes:
-  priorities of a replay, population member (it may change parameters), the
-  publisher of parameters, skipped updates, columns of replayed unrolls, log,
-  limit of skipped updates, checkpoints, profile, and the user's own. They know
-  of each other only what they find in the `Update`.
+  Callbacks are called in their order; `roles.learning` makes the list. They
+  share only the `Update`.
 
   Batches are time-major. Returns whether the run is done, or a callback has
-  ended it with StopTraining; the callbacks after that one do not hear of the
-  update.
+  ended it with StopTraining. Then the callbacks after that one are not called.
   """
   done = True
   while not is_done():
@@ -58,8 +54,8 @@ def read(reader: interfaces.Reader[interfaces.Batch],
          ) -> Generator[interfaces.Batch, None, None]:
   """Yields batches as they come, until the process is to stop.
 
-  `agree` maps whether there is a batch, and whether to stop, to the same for
-  all learners that make an update together; see `learner_group`.
+  `agree` maps whether there is a batch, and whether to stop, to the same
+  answers for all learners of an update; see `learner_group`.
   """
   batch: Optional[interfaces.Batch] = None
   control.before_batch()
@@ -92,10 +88,10 @@ def play_then_learn(player: Player,
                     reader: interfaces.Reader[interfaces.Batch],
                     control: control_lib.LoopControl
                     ) -> Generator[interfaces.Batch, None, None]:
-  """Yields batches, each of which is played first, in one process.
+  """Plays each batch in the same process, and then yields it.
 
-  Batches end if the process is to stop. While one does not come, as unrolls of
-  it were refused, more are played.
+  Batches end if the process is to stop. If unrolls were rejected, more are
+  played until the batch is full.
   """
   for num_batches in itertools.count(1):
     control.before_batch()

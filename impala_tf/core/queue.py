@@ -1,18 +1,17 @@
 """Reverb's queue and replay, which take unrolls from actors to the learner.
 
 One unroll is one Reverb step (one `append` of the whole structure) and one item
-in each table; both items share its data. That costs a tenth of appending step
-by step (15 to 20 against 130 to 180 microseconds of the actor's CPU time for
-each agent step). The queue gives back-pressure: a full table leaves the
-insertions of a writer unconfirmed, and `flush` waits for them. The replay never
-blocks: it drops its oldest unroll for a new one, and can be sampled once it has
-one.
+in each table; both items share its data. Appending step by step would cost ten
+times as much: 130 to 180 microseconds of CPU time for each agent step instead
+of 15 to 20. A full queue makes actors wait: it does not confirm their
+insertions, and `flush` waits for that. The replay never blocks: it drops its
+oldest unroll for a new one, and can be sampled once it has one.
 """
 
 import collections
 import contextlib
 import os
-from typing import Any, Callable, Mapping, Optional, Sequence
+from typing import Any, Callable, Mapping, Optional, Sequence, Union
 import weakref
 
 import numpy as np
@@ -24,7 +23,6 @@ from impala_tf import types
 from impala_tf.comms import packing
 from impala_tf.comms import reverb_calls
 from impala_tf.comms import saved_tables
-from impala_tf.replay import episodes
 from impala_tf.runtime import ports
 from impala_tf.storage import files
 
@@ -33,11 +31,15 @@ REPLAY = 'replay'
 
 _START_TIMEOUT_SECS = 30
 
+# An item of the replay: places of its unrolls, of which the newest is at -1;
+# a single place for an item without a dimension of unrolls; None for no item.
+Item = Union[int, Sequence[int], None]
+ItemFn = Callable[[packing.PackedUnroll], Item]
+
 _NEW_PRIORITY = 1.  # In units of the mean, see `replay.priorities`.
 
-# Reverb compresses all it holds. Atari's unrolls become 12 times smaller and
-# those of other games less so, DeepMind Lab's colours 2.5 times; numbers hardly
-# at all.
+# Reverb compresses its data. Atari's unrolls become 12 times smaller and those
+# of other games less so, DeepMind Lab's colours 2.5 times; numbers hardly.
 _GREY_COMPRESSION = 4.
 _COLOUR_COMPRESSION = 2.5
 
@@ -65,14 +67,12 @@ def make_replay(spec: types.Unroll, capacity: int, memory_bytes: int,
                 episode_unrolls: Optional[int] = None) -> reverb.Table:
   """Makes the replay (table D.3 of the paper), which drops its oldest items.
 
-  It holds `capacity` unrolls; raises ConfigError if the machine's memory is too
-  small for so many.
+  It holds `capacity` unrolls; raises ConfigError if memory is too small for it.
 
   Args:
-    priority_exponent: alpha, the power of items' priorities with which they are
-      sampled; 0: uniformly.
-    episode_unrolls: most unrolls of an item, which is a chain of them (see
-      `replay.episodes`); None: an item is an unroll.
+    priority_exponent: alpha, the power of priorities; 0: uniform sampling.
+    episode_unrolls: largest number of unrolls in an item, if items are chains
+      of unrolls (see `replay.episodes`); None: an item is an unroll.
   """
   size = _compressed_bytes(spec)
   if capacity * size > memory_bytes:
@@ -106,10 +106,10 @@ def make_server(tables: Sequence[reverb.Table], port: Optional[int],
                 checkpoint_dir: Optional[str] = None) -> reverb.Server:
   """Serves `tables` on `port`, or on a free one if that is None.
 
-  To `checkpoint_dir`, if any, `reverb.Client.checkpoint` writes the tables'
-  unrolls, and from there the replay's newest are read back. Raises OSError if
-  the port is taken, or this process does not reach the server; UserError if the
-  files there are damaged.
+  `reverb.Client.checkpoint` writes the tables to `checkpoint_dir`, if any, from
+  which the replay's newest unrolls are read back. Raises OSError if the port is
+  taken, or this process does not reach the server; UserError if the files there
+  are damaged.
   """
   port, claimed = ports.claim(port)
   held = contextlib.ExitStack()
@@ -145,54 +145,48 @@ class UnrollWriter:
                tables: Sequence[str] = (QUEUE,),
                stamp: packing.Stamp = packing.NO_STAMP,
                replay_address: Optional[str] = None,
-               chains: Optional[episodes.Chains] = None):
+               replay_item: ItemFn = lambda unroll: -1, num_kept: int = 1):
     """Connects to the queue's server at 'host:port'.
 
     Args:
       tables: names of the tables that take each unroll, in this order: one that
         may block comes last.
       replay_address: 'host:port' of the replay's server; None: the queue's.
-      chains: joins unrolls to items of the replay; None: an item is an unroll.
+      replay_item: chooses the unrolls of the replay's next item.
+      num_kept: number of unrolls, of all environments, that it can choose from.
 
     Raises ConnectionError if a server does not answer, ConfigError if a table
     takes other unrolls than those of `spec`.
     """
     self._packing = packing.Packing(spec)
     self._stamp = stamp
-    self._chains = chains
+    self._replay_item = replay_item
     tables_by_server = collections.defaultdict(list)
     for table in tables:
       server = (replay_address or address) if table == REPLAY else address
       tables_by_server[server].append(table)
     self._servers = {
         server: _ServerWriter(server, names, self._packing.signature,
-                              self._chains.num_kept
-                              if self._chains and REPLAY in names else 1)
+                              num_kept if REPLAY in names else 1)
         for server, names in tables_by_server.items()}
     self._shared = (
         None if replay_address is None else self._servers.get(replay_address))
     self._last: Optional[list[np.ndarray]] = None
 
   def write(self, unroll: packing.PackedUnroll) -> None:
-    """Stamps one unroll and sends a copy, so buffers may be used again.
-
-    Raises ValueError if the columns have other sizes than those of the spec.
-    """
+    """Stamps one unroll and sends a copy; ValueError if sizes are wrong."""
     columns = unroll.columns
     self._packing.put_stamp(columns, self._stamp)
-    places = {}
-    if self._chains:
-      places[REPLAY] = self._chains.add(
-          unroll.row, unroll.unroll.env_outputs.step_type)
+    replayed = self._replay_item(unroll)
     for server in self._servers.values():
-      server.write(columns, places)
+      server.write(columns, replayed)
     if self._shared is not None:
       self._last = [column.copy() for column in columns]
 
   def flush(self, max_pending: int = 0) -> None:
     """Waits until all but `max_pending` unrolls have arrived.
 
-    Raises ConnectionError if a server does not answer any more.
+    Raises ConnectionError if a server does not answer.
     """
     for server in self._servers.values():
       server.flush(max_pending, self.refill)
@@ -200,13 +194,12 @@ class UnrollWriter:
   def refill(self) -> None:
     """Writes the last unroll again if a replay on another server is empty.
 
-    That server may have died and lost its unrolls. Then the learner would wait
-    for the replay, a full queue for the learner, and the actor for the queue.
-    Raises ConnectionError if the server does not answer any more.
+    Otherwise learner, full queue and actor would wait for each other. Raises
+    ConnectionError as `flush` does.
     """
     if self._shared is not None and self._last is not None and (
         self._shared.is_empty(REPLAY)):
-      self._shared.write(self._last, places={})
+      self._shared.write(self._last, replayed=-1)
       self._shared.flush()
 
 
@@ -226,19 +219,14 @@ class _ServerWriter:
     self._tables = tables
     self._history: Optional[Sequence[Any]] = None
 
-  def write(self, columns: Sequence[np.ndarray],
-            places: Mapping[str, Optional[Sequence[int]]]) -> None:
-    """Sends one unroll, an array [N] for each column, to each table.
-
-    `places` has by table the places of a chain's unrolls, -1 for this one; None
-    to send nothing. Tables that are not named get this unroll alone.
-    """
+  def write(self, columns: Sequence[np.ndarray], replayed: Item) -> None:
+    """Sends an unroll's columns, [N] each; the replay gets item `replayed`."""
     self._writer.append(columns)
     if self._history is None:
       # Reverb makes this structure anew each time, of the same columns.
       self._history = self._writer.history
     for table in self._tables:
-      chosen = places.get(table, -1)
+      chosen = replayed if table == REPLAY else -1
       if chosen is not None:
         trajectory = tuple(column[chosen] for column in self._history)
         self._writer.create_item(table, _NEW_PRIORITY, trajectory)

@@ -3,6 +3,7 @@
 Like `experiment`, it makes parts from the config.
 """
 
+import functools
 from typing import Iterable, List, Optional, Sequence, Tuple
 
 import numpy as np
@@ -30,9 +31,8 @@ def make_tables(config: config_lib.Config, spec: types.Unroll,
                 queue_capacity: int, has_replay: bool) -> List[reverb.Table]:
   """Makes the queue and, if unrolls are replayed here, the replay.
 
-  Actors block once `queue_capacity` unrolls wait. `has_replay` is False if
-  agents share one, which is on another server. Raises ConfigError if the replay
-  would not fit into memory.
+  Actors block once `queue_capacity` unrolls wait. `has_replay` is False if the
+  replay is on another server. Raises ConfigError if memory is too small for it.
   """
   tables = [queue_lib.make_queue(spec, queue_capacity)]
   if config.num_replayed and has_replay:
@@ -46,7 +46,7 @@ def serve(config: config_lib.Config, announced: config_lib.Config,
           ) -> Tuple[reverb.Server, Optional[parameter_memory.Memory]]:
   """Starts a learner's Reverb server, and publishes the config.
 
-  Actors receive the config as it was given, `announced`, and fetch `variables`.
+  Actors receive `announced`, the config as it was given, and fetch `variables`.
   Returns the server, and memory for parameters if other processes may share it.
   """
   memory = None
@@ -60,7 +60,7 @@ def serve(config: config_lib.Config, announced: config_lib.Config,
 
 
 def make_replay(config: config_lib.Config, spec: types.Unroll) -> reverb.Table:
-  """Makes the replay; raises ConfigError if it would not fit into memory."""
+  """Makes the replay; raises ConfigError if memory is too small for it."""
   exponent = config.replay.priority_exponent if config.has_priorities else 0.
   return queue_lib.make_replay(
       spec, config.replay.capacity_unrolls, sizing.memory_bytes(), exponent,
@@ -72,20 +72,21 @@ def make_writer(config: config_lib.Config, address: str, spec: types.Unroll,
                 agent: int = 0) -> queue_lib.UnrollWriter:
   """Makes the writer of an actor's unrolls; see `queue.UnrollWriter`.
 
-  `task` is the number of the actor, `agent` that of its agent among those that
-  share the replay.
+  `task` is the number of the actor, `agent` that of its agent if several share
+  the replay.
   """
   tables = [queue_lib.QUEUE]
   if config.num_replayed:
     tables = [queue_lib.REPLAY, queue_lib.QUEUE]  # The queue may block.
   stamp = packing.Stamp(np.int64(task), np.int64(
       fingerprint_lib.of_unrolls(config)), np.int64(agent))
-  chains = None
-  if config.chain_unrolls is not None:
-    chains = episodes.Chains(
-        config.chain_unrolls, sizing.fitted(config.actor.num_envs))
-  return queue_lib.UnrollWriter(
-      address, spec, tables, stamp, replay_address, chains)
+  writer = functools.partial(queue_lib.UnrollWriter, address, spec, tables,
+                             stamp, replay_address)
+  if config.chain_unrolls is None:
+    return writer()
+  chains = episodes.Chains(
+      config.chain_unrolls, sizing.fitted(config.actor.num_envs))
+  return writer(chains.add, chains.num_kept)
 
 
 def make_batches(config: config_lib.Config, spec: types.Unroll, address: str,
@@ -97,15 +98,15 @@ def make_batches(config: config_lib.Config, spec: types.Unroll, address: str,
   """Makes the batches that a learner reads; see `batches.make_batches`.
 
   Args:
-    shared: 'host:port' of a replay that several agents share, and this agent's
-      number among them; None: the replay, if any, is the queue's neighbour.
+    shared: 'host:port' of a replay that agents share, and this agent's number;
+      None: the replay, if any, is on the queue's server.
     recompute: see `sources.EpisodeReplay`.
     first_version: version of the first batch's unrolls, if actors wait for each
       update.
   """
   packed = packing.Packing(spec)
   fingerprint = fingerprint_lib.of_unrolls(config)
-  # Between processes the order is that of chance already. Where actors wait for
+  # Between processes the order is that of chance already. If actors wait for
   # the update, one sampler reads as fast as they play.
   in_order = config.experiment.in_process or first_version is not None
   replay_address, agent = shared or (address, None)
@@ -125,7 +126,7 @@ def make_batches(config: config_lib.Config, spec: types.Unroll, address: str,
   return batches_lib.make_batches(
       sampling.Source(address, queue_lib.QUEUE, config.num_fresh, in_order),
       packed, batches_lib.Filter(fingerprint, refusals, agent, first_version),
-      replay)
+      replay.join if replay else None)
 
 
 def make_publisher(config: config_lib.Config, address: str,
@@ -134,22 +135,19 @@ def make_publisher(config: config_lib.Config, address: str,
                    ) -> weights.Publisher:
   """Makes the publisher of a restored learner's parameters.
 
-  `address` is 'host:port' of the learner's server; `frames_per_update` counts
-  environment frames of each later update; `memory` is for peers on this
-  machine.
+  `address` is 'host:port' of the learner's server, `frames_per_update` counts
+  environment frames, and `memory` is for peers on this machine.
   """
   table = weights.Table(address)
-  # Old parameters come of every version.
-  is_late = (config.experiment.in_process and
-             config.actor.controlled_lag_updates is None)
+  lag_updates, is_late = config.actor.controlled_lag_updates, False
   if not config.experiment.in_process:
     destinations = weights.in_other_processes(
         table, memory, config.actor.synchronisation != 'none')
-  elif config.actor.controlled_lag_updates is not None:
-    destinations = [weights.Delayed(table, config.actor.controlled_lag_updates)]
+  elif lag_updates is not None:  # Needs a snapshot of every version.
+    destinations = [weights.delayed(table.write, lag_updates)]
   else:
-    destinations = [table]
-  # Only of this process: the config may have been another before.
+    destinations, is_late = [table.write], True
+  # Counted from here on: the config may have been different before.
   version, frames = (int(variable.numpy()) for variable in (
       learner.num_updates, learner.num_frames))
   return weights.Publisher(

@@ -1,21 +1,20 @@
 """Publishers and fetchers, which take parameters from learner to actors.
 
-Peers on the learner's machine read them in its memory
-(`comms.parameter_memory`); for all others there is a Reverb table. It holds
-only the newest parameters, as one flat vector (one column is one copy, whatever
-the number of variables), with their numbers of learner updates and of
-environment frames.
+Peers on the learner's machine read parameters in its memory
+(`comms.parameter_memory`); all others read a Reverb table. It holds the newest
+parameters only, as one flat vector, which is one copy for all variables. Beside
+them are the numbers of learner updates and environment frames behind them.
 
-Actors fetch, and nobody sends to them: a fetch serves the E unrolls that an
-actor plays at once, so an update has B/E fetches however many actors share
-them, and each gets the newest parameters (docs/scaling.md). If E is small,
+Actors fetch; nobody sends to them. A fetch serves the E unrolls that an actor
+plays at once. So an update has B/E fetches, however many actors share them, and
+each gets the newest parameters (docs/scaling.md). If E is small,
 `ActorConfig.fetch_interval_unrolls` makes an actor keep them longer.
 """
 
 import collections
 import threading
 import time
-from typing import Any, Callable, Optional, Protocol, Sequence
+from typing import Any, Callable, Optional, Sequence
 
 import numpy as np
 import reverb
@@ -30,13 +29,15 @@ from impala_tf.runtime import waiting
 
 _TABLE = 'weights'
 _POLL_SECS = 0.1
-# With a memory, seconds between parameters for the table that nobody reads: for
-# peers that come later.
+# Seconds between writes to a table that nobody reads, for peers to come.
 _TABLE_SECS = 1.
 # For so long after it was read, the table gets the parameters of each update.
 _READ_SECS = 10.
 # Time between two looks of a reader of the memory at the learner's server.
 _CHECK_SECS = 1.
+
+# Function that takes parameters, float32 [P], which nobody changes later.
+WriteFn = Callable[[parameter_memory.Stamp, np.ndarray], None]
 
 
 def num_parameters(variables: Sequence[tf.Variable]) -> int:
@@ -57,14 +58,6 @@ def make_tables(variables: Sequence[tf.Variable],
     # It stays empty: peers need no more than its name.
     tables.append(reverb.Table.queue(memory.table_name, max_size=1))
   return tables
-
-
-class Destination(Protocol):
-  """A place to which parameters are published."""
-
-  def write(self, stamp: parameter_memory.Stamp, parameters: np.ndarray
-            ) -> None:
-    """Takes parameters, float32 [P], that nobody changes later."""
 
 
 def make_snapshot(variables: Sequence[tf.Variable]
@@ -91,12 +84,11 @@ class Publisher:
 
   def __init__(self, snapshot: Callable[[], np.ndarray],
                frames_at: Callable[[int], int],
-               destinations: Sequence[Destination], is_late: bool = False):
+               destinations: Sequence[WriteFn], is_late: bool = False):
     """Stores the parts; `frames_at` maps updates to their frames.
 
-    If it is late, updates are noted until `catch_up`: in one process eight
-    batches or so may be played with the same parameters, and intermediate
-    versions are never fetched.
+    With `is_late`, parameters are published at `catch_up` only. In one process
+    some eight updates are made before anybody fetches.
     """
     self.snapshot = snapshot
     self._frames_at = frames_at
@@ -121,9 +113,9 @@ class Publisher:
   def publish(self, version: int) -> None:
     """Publishes the present parameters under their number of updates.
 
-    A version that is older than the newest so far is dropped: readers never see
-    versions go down. Raises ConnectionError if the server does not answer,
-    RuntimeError if an earlier publication in the background has failed.
+    Versions older than the newest are dropped: readers never see them go down.
+    Raises ConnectionError if the server does not answer, RuntimeError if an
+    earlier publication in the background has failed.
     """
     with self._lock:
       if version < self._version:
@@ -132,7 +124,7 @@ class Publisher:
       parameters = self.snapshot()
       stamp = parameter_memory.Stamp(version, self._frames_at(version))
       for destination in self._destinations:
-        destination.write(stamp, parameters)
+        destination(stamp, parameters)
 
 
 class Table:
@@ -157,98 +149,89 @@ class Table:
     return info.rate_limiter_info.sample_stats.completed
 
 
-class TableOnDemand:
-  """The table beside a memory, written at intervals unless somebody reads it.
+def on_demand(table: Table, clock: Callable[[], float] = time.monotonic
+              ) -> WriteFn:
+  """Makes a destination beside a memory, written seldom unless it is read.
 
-  A thread writes, so that a server that was stopped holds up nobody here.
+  A thread writes to the table, so that nobody here waits for a stopped server.
   """
+  num_samples, read_until, next_write = 0, float('-inf'), float('-inf')
 
-  def __init__(self, table: Table,
-               clock: Callable[[], float] = time.monotonic):
-    """Starts the thread; `clock` returns the time in seconds."""
-    self._table = table
-    self._clock = clock
-    self._sender = newest_sender.NewestSender(self._insert)
-    self._num_samples = 0
-    self._read_until = self._next_write = float('-inf')
+  def insert(stamp, parameters):
+    nonlocal num_samples, read_until
+    table.write(stamp, parameters)
+    before, num_samples = num_samples, table.num_samples()
+    if num_samples != before:
+      read_until = clock() + _READ_SECS
 
-  def write(self, stamp: parameter_memory.Stamp, parameters: np.ndarray
-            ) -> None:
-    """Hands parameters to the thread if it is time or somebody reads them."""
-    now = self._clock()
-    if now < self._read_until or now >= self._next_write:
-      self._next_write = now + _TABLE_SECS
-      self._sender.write(stamp, parameters)
+  sender = newest_sender.NewestSender(insert)
 
-  def _insert(self, stamp: parameter_memory.Stamp, parameters: np.ndarray
-              ) -> None:
-    """Writes parameters, and records whether peers read the table."""
-    self._table.write(stamp, parameters)
-    num_samples = self._table.num_samples()
-    if num_samples != self._num_samples:
-      self._num_samples = num_samples
-      self._read_until = self._clock() + _READ_SECS
+  def write(stamp, parameters):
+    nonlocal next_write
+    now = clock()
+    if now < read_until or now >= next_write:
+      next_write = now + _TABLE_SECS
+      sender.write(stamp, parameters)
+
+  return write
 
 
-class Delayed:
-  """A destination that is a fixed number of updates late (appendix E.1).
+def delayed(write: WriteFn, lag_updates: int) -> WriteFn:
+  """Makes a destination that is so many updates late (appendix E.1).
 
   Before there are so many, it gets the oldest parameters.
   """
+  waiting = collections.deque[
+      tuple[parameter_memory.Stamp, np.ndarray]](maxlen=lag_updates + 1)
 
-  def __init__(self, destination: Destination, lag_updates: int):
-    """Keeps `lag_updates` snapshots in memory."""
-    self._destination = destination
-    self._waiting = collections.deque[
-        tuple[parameter_memory.Stamp, np.ndarray]](maxlen=lag_updates + 1)
+  def write_oldest(stamp, parameters):
+    waiting.append((stamp, parameters))
+    write(*waiting[0])
 
-  def write(self, stamp: parameter_memory.Stamp, parameters: np.ndarray
-            ) -> None:
-    """Writes the parameters of so many calls ago."""
-    self._waiting.append((stamp, parameters))
-    self._destination.write(*self._waiting[0])
+  return write_oldest
 
 
 def in_other_processes(table: Table, memory: Optional[parameter_memory.Memory],
-                       all_wait: bool) -> list[Destination]:
+                       all_wait: bool) -> list[WriteFn]:
   """Lists destinations for readers in other processes.
 
-  A thread writes to each: an update waits for the snapshot alone. With
-  `all_wait` actors wait for each update's parameters, so that none may be late.
+  A thread writes to each, so an update waits for the snapshot alone. With
+  `all_wait` actors wait for each update's parameters: none may be late.
   """
   if memory is None:
-    return [newest_sender.NewestSender(table.write)]
-  to_table = (newest_sender.NewestSender(table.write) if all_wait
-              else TableOnDemand(table))
-  return [newest_sender.NewestSender(memory.write), to_table]
+    return [newest_sender.NewestSender(table.write).write]
+  return [newest_sender.NewestSender(memory.write).write,
+          newest_sender.NewestSender(table.write).write if all_wait
+          else on_demand(table)]
 
 
 class Fetcher:
   """A fetcher that brings an actor's variables up to date.
 
   Attributes:
-    frames: environment frames behind the parameters that were fetched last.
-    learner: unique name of the learner's process that they come from; None if
+    frames: environment frames behind the newest fetched parameters.
+    learner: unique name of the learner's process that published them; None if
       it has no memory to share.
   """
 
   def __init__(self, address: str, variables: Sequence[tf.Variable],
                run_table: Optional[str] = None, interval: int = 1,
-               may_share: bool = True):
+               may_share: bool = True,
+               clock: Callable[[], float] = time.monotonic):
     """Connects to the learner's server at 'host:port'.
 
     Args:
-      run_table: table that the server has as long as it is of the same run;
-        see `config_table.table_name`.
-      interval: the first of this many calls of `fetch` asks the learner; the
-        others change nothing.
-      may_share: whether to read the learner's memory if it is on this machine;
-        else all is as if it were on another.
+      run_table: name of a table that only a server of the same run has; see
+        `config_table.table_name`.
+      interval: number of calls of `fetch` of which the first asks the learner;
+        the others change nothing.
+      may_share: whether to read the learner's memory if it is on this machine.
     """
     self._client = reverb.Client(address)
     self._run_table = run_table
     self._interval = interval
     self._may_share = may_share
+    self._clock = clock
     self._calls_left = 0  # Until the learner is asked again.
     self._size = num_parameters(variables)
     self._assign = acting.make_assign(list(variables))
@@ -273,7 +256,7 @@ class Fetcher:
     self._calls_left = self._interval - 1
     if self._memory is not None and not self._memory.is_there():
       self._memory = None
-    if self._memory is None or time.monotonic() >= self._next_check:
+    if self._memory is None or self._clock() >= self._next_check:
       self._ask_server()
     if self._memory is not None:
       stamp = self._memory.read(self._assign_vector)
@@ -293,14 +276,14 @@ class Fetcher:
       self._memory = None
       if learner is not None and self._may_share:
         self._memory = parameter_memory.find([learner])
-    self._next_check = time.monotonic() + _CHECK_SECS
+    self._next_check = self._clock() + _CHECK_SECS
     if self._memory is None:
       self._fetch_from_table(info[_TABLE], learner)
 
   def _fetch_from_table(self, info: Any, learner: Optional[str]) -> None:
     """Brings the variables up to date with the table."""
-    # The count of inserts tells in half a millisecond whether it is worth
-    # asking, and `sample` would block on an empty table or a dead server.
+    # The count of inserts takes half a millisecond and shows whether to ask.
+    # `sample` would block on an empty table or a dead server.
     seen = (learner, info.rate_limiter_info.insert_stats.completed)
     if info.current_size and seen != self._seen_in_table:
       self._seen_in_table = seen
@@ -324,9 +307,7 @@ class Fetcher:
 
     Calls `poll` while there are none.
     """
-    while True:
-      version = self.fetch()
-      if version is not None:
-        return version
+    while (version := self.fetch()) is None:
       poll('it has published no parameters yet')
       time.sleep(_POLL_SECS)
+    return version

@@ -1,14 +1,12 @@
 """Distributions over actions, parameterised by a policy's logits.
 
-The rest of the system knows a policy only as the tensor its head puts out, the
-logits, and as one of the distributions here, which gives the tensor its
-meaning. The environment's actions decide which one (`of_actions`). TensorFlow
-Probability is used here and nowhere else.
+A policy's head gives logits, and a distribution gives them their meaning. The
+environment's actions decide which one (`of_actions`). TensorFlow Probability is
+used here and nowhere else.
 
-All functions work on any leading dimensions (`[B]` in the actor, `[T, B]` in
-the learner) and refuse the broadcasting that TensorFlow Probability would do:
-logits of one step against the actions of T steps is a mistake here, and raises
-ValueError.
+All functions work on any leading dimensions: `[B]` in the actor, `[T, B]` in
+the learner. Unlike TensorFlow Probability they do not broadcast: logits of one
+step with the actions of T steps raise ValueError.
 
 Shapes: P logits a step, A discrete actions, D numbers of a continuous action or
 choices of a composed one. Logits are float32 [..., P], and actions [...]
@@ -24,13 +22,13 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_probability as tfp
 
-# Added to the variance of a Gaussian. A policy that has become sure would
-# otherwise have an infinite density, and from 1e-38 on a gradient of NaN.
+# Added to the variance of a Gaussian. Otherwise a nearly certain policy would
+# have an infinite density, and from 1e-38 on a gradient of NaN.
 MIN_VARIANCE = 1e-6
 
 # Logit of an illegal action. Its probability is 0 to the last bit beside any
-# legal one. It is finite, since unrolls with other numbers are refused, and so
-# that no infinity meets a 0 in a divergence.
+# legal one. It is finite, since other unrolls are rejected, and no infinity may
+# meet a 0 in a divergence.
 ILLEGAL_LOGIT = -1e9
 
 
@@ -139,9 +137,8 @@ class MultiCategorical(Distribution):
   """Independent choices, of one of nvec[d] each, int32 [D].
 
   Logits are those of the first choice, then those of the second, and so on.
-  Log-probabilities, entropies and divergences are sums over the choices. A
-  value that its choice does not have, but another has, has a log-probability of
-  -1e9.
+  Log-probabilities, entropies and divergences are sums over the choices. Values
+  that only another choice has have a log-probability of -1e9.
   """
   nvec: Tuple[int, ...]  # Number of values of each choice, [D], 1 or more.
   action_dtype = tf.int32
@@ -181,11 +178,11 @@ class Gaussian(Distribution):
   """A vector of D independent normal variables, float32.
 
   Of the 2 D logits the first half is the mean; SoftPlus of the second, log(1 +
-  exp(x)), is the variance (Mnih et al. 2016, section 9). The paper has one
-  variance for all dimensions, as `SphericalGaussian`; here each has another.
+  exp(x)), is the variance (Mnih et al. 2016, section 9). Each dimension has its
+  own variance, unlike in the paper (`SphericalGaussian`).
 
   Actions are not bounded. Environments clip them; densities are those of the
-  actions as they were sampled.
+  sampled actions.
   """
   action_size: int
   action_dtype = tf.float32
@@ -253,11 +250,11 @@ def of_actions(spec: specs.Array) -> Distribution:
 
 
 def mask_logits(logits: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-  """Takes illegal actions out of a discrete policy with logits [..., P].
+  """Gives illegal actions of a discrete policy, [..., P], probability 0.
 
-  They have probability 0 then: they are never sampled, add nothing to entropy
-  and divergence, and no gradient flows into their logits. The mask, uint8 [...,
-  P], is 0 for each of them; every choice has one at least that is legal.
+  They are never sampled, add nothing to entropy and divergence, and no gradient
+  flows into their logits. The mask, uint8 [..., P], is 0 for each of them.
+  Every choice has at least one legal action.
   """
   _check_same_shape('mask', mask.shape, logits.shape)
   return tf.where(tf.cast(mask, tf.bool), logits, ILLEGAL_LOGIT)

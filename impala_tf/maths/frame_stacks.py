@@ -10,17 +10,16 @@ import tensorflow as tf
 def restack(frames: tf.Tensor, step_type: tf.Tensor) -> tf.Tensor:
   """Rebuilds the stacks that the environment returned, bit for bit.
 
-  A stack holds the frames since its episode began, and zeros before: where row
-  t >= 1 is FIRST, its stack is S-1 zero frames and the row's own frame. Row 0
-  is no special case: the S frames that it came with are its stack.
+  A stack holds the frames since its episode began, and zeros before. So the
+  stack of a FIRST row t >= 1 has S-1 zero frames and the row's own frame.
 
-  The stack slides through the bytes of one machine word a pixel, which on one
-  core takes a tenth of the time of `tf.stack` along the last axis.
+  Each pixel's stack slides through the bytes of a machine word. On one core
+  that takes a tenth of the time of `tf.stack` along the last axis.
 
-  `frames`, uint8 [T+S, B, H, W], 1 <= S <= 8, are the stack of row 0, oldest
-  frame first, then the newest frame of each later row; `step_type` is uint8
-  [T+1, B], with T known statically. Returns uint8 [T+1, B, H, W, S], oldest
-  frame first. Raises ValueError for others.
+  `frames` are uint8 [T+S, B, H, W], 1 <= S <= 8. First comes the stack of row
+  0, oldest frame first, then the newest frame of each later row. `step_type` is
+  uint8 [T+1, B], with T known statically. Returns uint8 [T+1, B, H, W, S],
+  oldest frame first. Raises ValueError for other shapes.
   """
   if frames.dtype != tf.uint8 or frames.shape.rank != 4:
     raise ValueError('frames must be uint8 [T+S, B, H, W], but are '

@@ -2,17 +2,16 @@
 
 Source: Espeholt et al. 2018 (arXiv:1802.01561v3), section 4.2 and appendix D.
 
-Every loss is SUMMED over time, to float32 [B], one sum an unroll, and is meant
-to be summed, not averaged, over the batch (table D.1): published learning rates
-and gradient norms hold for the published batch sizes only.
+Every loss is SUMMED over time, to float32 [B], and is to be summed over the
+batch (table D.1). So published learning rates and gradient norms hold for the
+published batch sizes only.
 
 Transitions that a time limit cut off are masked out of all three losses. The
-entropy's need not be, since x_t and its policy are valid; it is masked too, so
-that all terms are sums over the same transitions and their ratio does not
-depend on how many are masked.
+entropy of such a policy is valid, but is masked too, so that all terms are sums
+over the same transitions.
 
 Shapes: T time, B batch; others raise ValueError. `mask` is [T, B], float32 or
-bool: 1 where the transition counts, 0 where not; `vtrace` takes the same one.
+bool, 1 if the transition counts, else 0; `vtrace` takes the same one.
 """
 
 import math
@@ -76,7 +75,7 @@ def masked_mean(x: tf.Tensor, mask: tf.Tensor,
   """Averages the transitions that count, for logs.
 
   With axis 0 it is a mean over time of each unroll, float32 [B]; with None one
-  mean of all, float32 []. It is 0 where no transition counts.
+  mean of all, float32 []. It is 0 if no transition counts.
   """
   return tf.math.divide_no_nan(
       _masked_sum(x, mask, axis),
@@ -86,16 +85,15 @@ def masked_mean(x: tf.Tensor, mask: tf.Tensor,
 def clip_rewards(rewards: tf.Tensor, name: str) -> tf.Tensor:
   """Bounds rewards so that one learning rate fits every level.
 
-  Rewards are float32 of any shape. `name` is one of
+  Rewards are float32 of any shape. Names are
 
-    none             as they are
-    abs_one          to [-1, 1] (tables D.3 and G.1)
-    tanh_asymmetric  the paper's optimistic asymmetric clipping for DMLab-30,
-                     0.3 min(tanh r, 0) + 5 max(tanh r, 0) (figure D.1)
-    soft_asymmetric  that of the published code, 5 tanh(r / 5), times 0.3 where
-                     r is negative
+    none: no clipping.
+    abs_one: to [-1, 1] (tables D.3 and G.1).
+    tanh_asymmetric: the paper's optimistic asymmetric clipping for DMLab-30,
+      0.3 min(tanh r, 0) + 5 max(tanh r, 0) (figure D.1).
+    soft_asymmetric: the published code's, 5 tanh(r / 5), times 0.3 if r < 0.
 
-  or ValueError is raised.
+  Raises ValueError for others.
   """
   if name not in _CLIPPINGS:
     raise ValueError(f'reward clipping must be one of {", ".join(_CLIPPINGS)}, '

@@ -4,18 +4,16 @@ Source: Mnih et al. 2016, "Asynchronous Methods for Deep Reinforcement
 Learning", arXiv:1602.01783v2, section 4 and algorithms 1, S2 and S3.
 
 Index t of everything belongs to the transition from x_t to x_{t+1}. A masked
-transition is the reset after a time limit, as in `vtrace`, from the last
-observation of one episode to the first of the next. The steps before it
-bootstrap from the value of x_t; it has no target itself, and is to be masked
-out of the loss.
+transition is the reset after a time limit, as in `vtrace`. The steps before it
+bootstrap from the value of x_t. It has no target itself, and must be masked out
+of the loss.
 
 Shapes: T time, B batch, A actions; others raise ValueError. Targets are float32
-[T, B], and no gradient flows through them. Arguments of all of them:
+[T, B], and no gradient flows through them. All functions take
 
-  rewards    float32 [T, B], r_t, the reward that followed a_t
-  discounts  float32 [T, B], gamma, or 0 where a_t ended the episode
-  mask       float32 or bool [T, B], 1 where the transition counts and 0 where
-             it is the reset after a time limit
+  rewards: float32 [T, B], r_t, the reward that followed a_t.
+  discounts: float32 [T, B], gamma, or 0 if a_t ended the episode.
+  mask: float32 or bool [T, B], 0 for the reset after a time limit, else 1.
 """
 
 import tensorflow as tf
@@ -26,12 +24,12 @@ def n_step_targets(rewards: tf.Tensor, discounts: tf.Tensor,
                    values: tf.Tensor) -> tf.Tensor:
   """Computes R_t = r_t + gamma_t R_{t+1} from R_T, the bootstrap value.
 
-  The targets are a mix: that of the last transition looks one step ahead, that
-  of the first T steps (algorithms S2 and S3).
+  The last transition's target looks one step ahead, the first one's T steps
+  (algorithms S2 and S3).
 
   `bootstrap_value` is V(x_T), or max_a Q(x_T, a) of the target network, float32
-  [B]; `values` are those of x_t by the same function, float32 [T, B]: R_t where
-  the transition is masked.
+  [B]. `values` are those of x_t by the same function, float32 [T, B]. They are
+  the targets of masked transitions.
   """
   rewards, discounts, bootstrap_value, values = map(
       _to_tensor, (rewards, discounts, bootstrap_value, values))
@@ -41,7 +39,7 @@ def n_step_targets(rewards: tf.Tensor, discounts: tf.Tensor,
 
   def step(later, transition):
     reward, discount, counts, value = transition
-    # Selected, not multiplied: where a transition is cut, even NaN is.
+    # `where`, not a product: NaN times 0 would leak out of a cut transition.
     return tf.where(counts, reward + discount * later, value)
 
   return tf.stop_gradient(tf.scan(
@@ -93,7 +91,7 @@ def _targets(rewards, discounts, next_values, mask):
   tf.debugging.assert_shapes([
       (rewards, ('T', 'B')), (discounts, ('T', 'B')),
       (next_values, ('T', 'B')), (mask, ('T', 'B'))])
-  # Selected, not multiplied: where a transition is cut, even NaN is.
+  # `where`, not a product: NaN times 0 would leak out of a cut transition.
   return tf.stop_gradient(tf.where(
       tf.cast(mask, tf.bool), rewards + discounts * next_values, 0.))
 

@@ -38,11 +38,10 @@ def returns(correction: Correction, log_rhos: tf.Tensor,
             ) -> vtrace.VTraceReturns:
   """Computes targets for values and advantages with a given correction.
 
-  Where values are not corrected, all ratios in their targets are 1, so that
-  targets are n-step returns (lambda-returns for `lambda_` below 1).
+  Without a correction of values, all ratios in their targets are 1. Then
+  targets are n-step returns, or lambda-returns for `lambda_` below 1.
 
-  Other arguments are those of `vtrace.from_importance_weights`; thresholds are
-  unused where nothing is corrected.
+  Other arguments are those of `vtrace.from_importance_weights`.
   """
   if correction.corrects_values:
     return vtrace.from_importance_weights(

@@ -11,10 +11,10 @@ adaptively rescaling targets). Whenever they move, the layer is moved against
 them, so that no V changes ("Pop", preserving outputs precisely).
 
 Shapes: T time, B batch, L tasks, F inputs of the layer; others raise
-ValueError. A task without targets stays as it is, to the last bit. Moments are
-float32 [L], of each task's targets: the mean is mu, which starts at 0, and the
-variance sigma squared without its bounds, which starts at 1. The papers keep
-the second moment, nu, instead of the variance.
+ValueError. A task without targets stays the same, to the last bit. Moments are
+float32 [L], of each task's targets. The mean is mu, which starts at 0. The
+variance, which starts at 1, is sigma squared without its bounds; the papers
+keep the second moment, nu, instead.
 """
 
 from typing import Tuple
@@ -54,8 +54,8 @@ def totals(targets: tf.Tensor, mask: tf.Tensor, task: tf.Tensor,
            moments: running_moments.Moments) -> running_moments.Totals:
   """Sums up each task's targets in a batch, without gradients.
 
-  Targets of V and the mask, 1 where there is one, are float32 [T, B]; tasks of
-  unrolls int32 [B]. The moments are those before.
+  Targets of V and the mask, 1 for each target that counts, are float32 [T, B];
+  tasks of unrolls int32 [B].
   """
   tf.debugging.assert_shapes([
       (targets, ('T', 'B')), (mask, ('T', 'B')), (task, ('B',)),
@@ -79,11 +79,11 @@ def update(moments: running_moments.Moments, sums: running_moments.Totals,
 
     mu <- (1 - step_size) mu + step_size G, and likewise nu of G^2,
 
-  with nu = variance + mu^2. n targets of a task in one batch count as n steps
-  in no order: the old moments keep the weight (1 - step_size)^n, and the
-  targets share the rest equally. So no batch can overshoot.
+  with nu = variance + mu^2. n targets of a task in one batch count as n steps.
+  The old moments keep the weight (1 - step_size)^n, and the targets share the
+  rest equally. So no batch can overshoot.
 
-  `moments` are those that `totals` was given, `sums` over the targets of all
+  `moments` are the arguments of `totals`, `sums` over the targets of all
   replicas; `step_size` is the weight of a single target, above 0 and below 1.
   """
   # 1 - (1 - step_size)^n, which would lose its digits in float32.
@@ -96,16 +96,14 @@ def rescale(kernel: tf.Tensor, bias: tf.Tensor, old: running_moments.Moments,
             new: running_moments.Moments) -> Tuple[tf.Tensor, tf.Tensor]:
   """Moves a linear layer so that no V changes with the moments.
 
-  See van Hasselt et al. 2016, proposition 1.
-
-  Returns the kernel [F, L] and the bias [L] for the new moments: kernel sigma /
-  sigma' and (sigma bias + mu - mu') / sigma'.
+  By proposition 1 of van Hasselt et al. 2016 the new kernel, [F, L], is kernel
+  sigma / sigma'. The new bias, [L], is (sigma bias + mu - mu') / sigma'.
   """
   tf.debugging.assert_shapes([
       (kernel, ('F', 'L')), (bias, ('L',)), (old.mean, ('L',)),
       (new.mean, ('L',))])
   ratio = scale(old) / scale(new)
-  # In two terms, of which the first is exact where nothing moves.
+  # In two terms: the first is exact if nothing moves.
   return kernel * ratio, bias * ratio + (old.mean - new.mean) / scale(new)
 
 

@@ -30,7 +30,7 @@ class Moments(NamedTuple):
 
 class Totals(NamedTuple):
   """Sums over samples of some numbers. Sums of several replicas add up."""
-  # Number of samples, floating [F], or [] where it is the same for all.
+  # Number of samples, floating [F], or [] if it is the same for all.
   count: tf.Tensor
   deviation: tf.Tensor  # Sum of (sample - mean), floating [F].
   squared_deviation: tf.Tensor  # Sum of (sample - mean)^2, likewise.
@@ -66,13 +66,13 @@ def update(count: tf.Tensor, moments: Moments, sums: Totals) -> Moments:
 def move(moments: Moments, sums: Totals, weight: tf.Tensor) -> Moments:
   """Mixes the moments with those of some samples.
 
-  `weight` is the share of the samples in the new moments, 0 to 1. `moments` are
-  those before, with the mean of `sums`, which are over all replicas.
+  `weight` is the share of the samples in the new moments, 0 to 1. `sums` are
+  deviations from the mean of `moments`, over all replicas.
   """
   shift = weight * tf.math.divide_no_nan(sums.deviation, sums.count)
   spread = tf.math.divide_no_nan(sums.squared_deviation, sums.count)
-  # The second moment minus the mean's square, with both written out, where the
-  # mean cancels.
+  # The second moment minus the mean's square, written out so that the mean
+  # cancels.
   variance = ((1. - weight) * moments.variance + weight * spread -
               tf.square(shift))
   # Rounding could make it negative.

@@ -2,13 +2,12 @@
 
 Source: Schmitt, Hessel and Simonyan 2020, "Off-Policy Actor-Critic with Shared
 Experience Replay" (LASER, arXiv:1909.11583), section 4, and its supplement.
-V-trace's clipped ratios lead to the value of another policy than pi, the target
-policy, which learns: that of the implied policy pi~_mu, by mu, the behaviour
-policy, which acted. The further that is from pi at a state, the less can be
-learned from what mu did there.
+The target policy pi learns, the behaviour policy mu acted. V-trace's clipped
+ratios lead to the value of a third one, the implied policy pi~_mu. The further
+that is from pi at a state, the less can be learned from mu's action there.
 
 Relevance is a function of the state and of the two policies there, never of the
-action that was sampled: rejecting actions would add a bias of its own.
+sampled action: rejecting actions would add a bias.
 
 Shapes: T time, B batch, A discrete actions. No gradient flows through any of
 these, and other shapes raise ValueError.
@@ -34,12 +33,11 @@ def kl_to_implied(target_logits: tf.Tensor, behaviour_logits: tf.Tensor,
     + log sum_a min(rho-bar mu(a), pi(a)),
 
   in log space: no probability is divided by another, however small. It never
-  exceeds KL(pi || mu) where rho-bar is at least 1.
+  exceeds KL(pi || mu) if rho-bar is at least 1.
 
-  Logits are float32 [T, B, A], those of mu as the actor recorded them.
-  `clip_rho_threshold` is rho-bar, above 0; with None, no clipping, the implied
-  policy is pi. Returns float32 [T, B], in nats, of each state: infinite, or
-  very large, where pi has an action that mu never takes.
+  Logits are float32 [T, B, A]. `clip_rho_threshold` is rho-bar, above 0; with
+  None, no clipping, the implied policy is pi. Returns float32 [T, B], in nats.
+  It is infinite, or very large, if pi has an action that mu never takes.
   """
   log_pi, log_mu = (
       tf.nn.log_softmax(tf.stop_gradient(
@@ -60,9 +58,9 @@ def is_relevant(divergences: tf.Tensor,
                 threshold: Optional[float]) -> tf.Tensor:
   """Decides lambda(s): which states' transitions are learned from.
 
-  A state counts where its divergence, float32 [T, B], is below b, `threshold`;
-  with None all do. NaN counts, so that a policy which has diverged is noticed
-  by its loss. Returns bool [T, B].
+  A state counts if its divergence, float32 [T, B], is below b, `threshold`;
+  with None all count. NaN counts, so that the loss shows a diverged policy.
+  Returns bool [T, B].
   """
   if threshold is None:
     return tf.ones_like(divergences, tf.bool)

@@ -13,7 +13,7 @@ def linear_anneal(initial_value: Union[float, tf.Tensor],
   It is the learning rate's schedule in the paper (table G.1). `frames` are
   environment frames so far, `total_frames`, above 0, those of the whole run.
   """
-  # In integers, because float32 cannot tell 200,000,000 from its neighbours.
+  # In integers, because float32 rounds 199,999,999 to 200,000,000.
   remaining = tf.maximum(total_frames - tf.cast(frames, tf.int64), 0)
   return initial_value * tf.cast(remaining / total_frames, tf.float32)
 
@@ -24,12 +24,11 @@ def clip_by_global_norm(
 ) -> Tuple[Sequence[tf.Tensor], tf.Tensor]:
   """Scales gradients down together so that their norm is at most `max_norm`.
 
-  A gradient that is not finite makes the norm so. With a `max_norm`, ALL
-  gradients are then NaN; without, they are returned as they came. A caller that
-  wants to survive must look at the norm before it applies them.
+  `max_norm` bounds the l2 norm of all gradients taken as one vector; None: do
+  not clip. Returns also their norm BEFORE clipping.
 
-  `max_norm` is a bound of the l2 norm of all gradients taken as one vector,
-  above 0; None: do not clip. Returns also their norm BEFORE clipping.
+  If a gradient is not finite, the norm is not either. With a `max_norm` ALL
+  gradients are then NaN. So callers check the norm before they apply them.
   """
   norm = tf.linalg.global_norm(gradients)
   if max_norm is not None:

@@ -2,20 +2,16 @@
 
 Source: Espeholt et al. 2018, "IMPALA: Scalable Distributed Deep-RL with
 Importance Weighted Actor-Learner Architectures" (arXiv:1802.01561v3), section
-4. The paper's letters:
+4. The paper's letters are
 
-  =========  ====================================  ==========================
-  paper      meaning                               here
-  =========  ====================================  ==========================
-  mu         behaviour policy, which acted         `behaviour_policy_logits`
-  pi         target policy, which learns           `target_policy_logits`
-  r_t        reward of a_t                         `rewards[t]`
-  gamma      discount                              `discounts[t]`, gamma or 0
-  V(x_t)     value estimate                        `values[t]`
-  rho_t      min(rho-bar, pi/mu)                   `rhos`
-  c_t        lambda min(c-bar, pi/mu)              `cs`
-  v_s        V-trace target, equation 1            `vs[s]`
-  =========  ====================================  ==========================
+  mu, the behaviour policy, which acted: `behaviour_policy_logits`.
+  pi, the target policy, which learns: `target_policy_logits`.
+  r_t, the reward of a_t: `rewards[t]`.
+  gamma, the discount: `discounts[t]`, gamma or 0.
+  V(x_t), the value estimate: `values[t]`.
+  rho_t = min(rho-bar, pi/mu): `rhos`.
+  c_t = lambda min(c-bar, pi/mu): `cs`.
+  v_s, the V-trace target of equation 1: `vs[s]`.
 
 The paper writes gamma^(t-s) for a constant gamma. Here it is the product of the
 discounts from s to t-1, which ends a sum at the end of an episode.
@@ -33,16 +29,16 @@ Threshold = Optional[Union[float, tf.Tensor]]
 
 
 class VTraceReturns(NamedTuple):
-  """What to learn from, float32 [T, B, ...]; no gradient flows through it."""
+  """Targets and advantages, float32 [T, B, ...], without gradients."""
   vs: tf.Tensor  # Targets for the values of x_0 .. x_{T-1}.
   pg_advantages: tf.Tensor  # Weights of grad log pi(a_t|x_t).
 
 
 class VTraceFromLogitsReturns(NamedTuple):
-  """`VTraceReturns` and what is behind them, float32 [T, B].
+  """`VTraceReturns`, and the log-probabilities behind them, float32 [T, B].
 
-  Gradients flow through the last three, log pi - log mu (not clipped), log mu
-  and log pi of a_t at x_t, but not through the first two.
+  Gradients flow through the last three: log pi - log mu (not clipped), log mu
+  and log pi of a_t at x_t.
   """
   vs: tf.Tensor
   pg_advantages: tf.Tensor
@@ -68,10 +64,10 @@ def from_logits(
     mask: Optional[tf.Tensor] = None) -> VTraceFromLogitsReturns:
   """Computes V-trace for policies over discrete actions from their logits.
 
-  It is the entry for code from elsewhere: arguments, their order and the
-  result's fields are those of deepmind/scalable_agent (`vtrace.py`), and new
-  arguments come by keyword. SEED RL has only `from_importance_weights`, of the
-  two policies' log-probabilities: give it their difference here.
+  It is the entry for other code: arguments, their order and the result's fields
+  are those of deepmind/scalable_agent (`vtrace.py`); new arguments come by
+  keyword. SEED RL has only `from_importance_weights`, of the two policies'
+  log-probabilities: give it their difference here.
 
   Args:
     behaviour_policy_logits: float32 [T, B, A], of mu at x_0 .. x_{T-1}.
@@ -128,15 +124,14 @@ def from_importance_weights(
 
     rho_t (r_t + gamma v_{t+1} - V(x_t)),
 
-  where v_{t+1}, not V(x_{t+1}), is in the brackets (appendix A.3 says why).
+  with v_{t+1}, not V(x_{t+1}), in the brackets (appendix A.3 says why).
 
-  A masked transition is the reset after a time limit: x_t is the last
-  observation of an episode that was cut off, x_{t+1} the first of the next.
-  Discount 0 would take the value of what would have followed for 0, and
-  discount gamma would leak the next episode's value. So the transition is taken
-  out of every sum: delta_t V = 0 and c_t = 0, hence v_t = V(x_t), from which
-  the steps before it bootstrap, and its advantage is 0. The paper has no such
-  case.
+  A masked transition is the reset after a time limit. It leads from the last
+  observation of an episode that was cut off to the first of the next. Discount
+  0 would take the rest of the episode to be worth 0, and discount gamma would
+  leak the next episode's value. So every sum leaves the transition out: delta_t
+  V = 0 and c_t = 0. Hence its advantage is 0, and the steps before it bootstrap
+  from v_t = V(x_t). The paper has no such case.
 
   All arguments may have further dimensions behind [T, B], as in [T, B, C] for C
   rewards learned at once. Those broadcast; T and B do not. T and B may be
@@ -144,21 +139,20 @@ def from_importance_weights(
 
   Args:
     log_rhos: float32 [T, B, ...], log pi(a_t|x_t) - log mu(a_t|x_t).
-    discounts: float32 [T, B, ...], gamma, or 0 where a_t ended the episode.
+    discounts: float32 [T, B, ...], gamma, or 0 if a_t ended the episode.
     rewards: float32 [T, B, ...], r_t, the reward that followed a_t.
     values: float32 [T, B, ...], V(x_t) for t = 0 .. T-1.
     bootstrap_value: float32 [B, ...], V(x_T).
     clip_rho_threshold: scalar, rho-bar in delta V. It decides which policy's
-      value is the fixed point (equation 3). None: no clipping. 0 is a bound
-      like any other.
+      value is the fixed point (equation 3). None, unlike 0: no clipping.
     clip_pg_rho_threshold: scalar, rho-bar of the advantage. None: no clipping.
     clip_c_threshold: scalar, c-bar, which bounds how far an error is traced
       back and so the variance. None: no clipping. The paper assumes that it
       does not exceed rho-bar; this is not enforced.
     lambda_: scalar in [0, 1], multiplies every c_t (remark 2). 1 is equation 1;
       0 gives one-step targets.
-    mask: float32 or bool [T, B], 1 where the transition from x_t to x_{t+1}
-      counts and 0 where it is cut out. None: all count.
+    mask: float32 or bool [T, B], 1 if the transition from x_t to x_{t+1}
+      counts, else 0. None: all count.
     pg_bootstrap: factor behind gamma in the advantage: 'vs' for v_{t+1}, or
       'value' for V(x_{t+1}), which appendix E.3 finds to be worse.
 
@@ -178,7 +172,7 @@ def from_importance_weights(
 
   next_values = tf.concat([values[1:], bootstrap_value[tf.newaxis]], axis=0)
   deltas = rhos * (rewards + discounts * next_values - values)
-  # Selected, not multiplied: where a transition is cut, even NaN is.
+  # `where`, not a product: NaN times 0 would leak out of a cut transition.
   counts = mask if mask is True else tf.reshape(mask, tf.concat(
       [tf.shape(mask), [1] * (log_rhos.shape.rank - 2)], axis=0))
   deltas = tf.where(counts, deltas, 0.0)

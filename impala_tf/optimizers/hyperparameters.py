@@ -16,17 +16,16 @@ class Present(NamedTuple):
 class Hyperparameters(tf.Module):
   """Hyper-parameters as variables, for population based training (appendix F).
 
-  Every update reads them, so assigning one takes effect with the next and
-  compiles nothing again. A run begins with its config's values. When it resumes
-  it takes its checkpoint's, except for values that were changed in the config
-  meanwhile (`take_changes`).
+  Every update reads them, and nothing is compiled again for a new value. A run
+  begins with its config's values. When it resumes it takes its checkpoint's,
+  except for values that have changed in the config (`take_changes`).
 
   Attributes:
     learning_rate: float32 [], before annealing.
     epsilon: float32 [], inside of RMSProp's root.
     entropy_cost: float32 [], weight of the entropy bonus, before annealing.
-    max_gradient_norm: float32 [], threshold of gradient clipping; None if
-      gradients are not clipped, which cannot change within a run.
+    max_gradient_norm: float32 [], threshold of gradient clipping; None, without
+      clipping, cannot change within a run.
   """
 
   def __init__(self, config: config_lib.Config):
@@ -52,10 +51,7 @@ class Hyperparameters(tf.Module):
         self.entropy_cost * (end + (1 - end) * self.remaining_share()))
 
   def row(self) -> Dict[str, float]:
-    """Returns their present values for a row of metrics.
-
-    The learning rate is left out: each update reports its annealed one.
-    """
+    """Returns the values, but for the learning rate, which updates report."""
     values = {'epsilon': self.epsilon,
               'entropy_cost': self.present().entropy_cost}
     if self.max_gradient_norm is not None:
@@ -66,15 +62,11 @@ class Hyperparameters(tf.Module):
 class ConfiguredValues(tf.Module):
   """Record in checkpoints of the config's values for each hyper-parameter.
 
-  With it a resumed run distinguishes a value that its config has changed from
-  one that was assigned during the run.
+  It shows a resumed run which values its config has changed since then.
   """
 
   def __init__(self, hyperparameters: Hyperparameters):
-    """Begins with NaN, as checkpoints from before there was a record.
-
-    `hyperparameters` still have the config's values.
-    """
+    """Begins with NaN: `hyperparameters` still have the config's values."""
     super().__init__(name='configured')
     self._config_values = [float(v.numpy()) for v in hyperparameters.variables]
     self.values = _variable([float('nan')] * len(self._config_values))
@@ -82,8 +74,8 @@ class ConfiguredValues(tf.Module):
   def take_changes(self, hyperparameters: Hyperparameters) -> None:
     """Gives changed values of the config precedence over a checkpoint's.
 
-    Of the restored `hyperparameters` those are assigned whose value in the
-    config differs from the record; then all are recorded.
+    A restored hyperparameter is assigned if its value in the config differs
+    from the record. Then all values are recorded.
     """
     recorded = self.values.numpy()
     for variable, old, new in zip(hyperparameters.variables, recorded,

@@ -9,9 +9,8 @@ from typing import Any, Callable, Iterable, Optional, Sequence, Tuple, Union
 
 import tensorflow as tf
 
-Number = Union[float, tf.Tensor, tf.Variable]
-# A number, or a function without arguments that is asked for it at every step.
-Setting = Union[Number, Callable[[], Number]]
+# Function that is asked for a number at every step.
+Setting = Callable[[], Union[float, tf.Tensor, tf.Variable]]
 
 
 class RMSProp(tf.Module):
@@ -26,20 +25,18 @@ class RMSProp(tf.Module):
   The paper has momentum 0 and an epsilon of 0.01 for Atari (table G.1) and
   from 1e-7 to 0.1 for DMLab (table D.1); its published code has decay 0.99.
 
-  Where gradients are small, a start at one makes steps small for the first
-  hundreds of updates. With `bias_correction` ms starts at zero, and
-  ms / (1 - decay^t) stands in its place in step t, the mean of the squares so
-  far (Kingma and Ba 2015, arXiv:1412.6980, section 3).
+  If gradients are small, a start at one makes steps small for the first
+  hundreds of updates. With `bias_correction` ms starts at zero. Then step t
+  takes ms / (1 - decay^t), the mean of the squares so far (Kingma and Ba 2015,
+  arXiv:1412.6980, section 3).
 
-  With `tf.distribute`, call `build` where the variables were made, under
-  `strategy.scope()`, and `apply_gradients` in each replica, inside
-  `strategy.run`, with gradients that the caller has already summed over the
-  replicas.
+  With `tf.distribute`, call `build` under the `strategy.scope()` of the
+  variables. Call `apply_gradients` in each replica, inside `strategy.run`, with
+  gradients that are already summed over the replicas.
 
   Attributes:
-    learning_rate: may be replaced between steps which are not compiled.
-    mean_squares: ms, one a variable in the order of `build`; in a checkpoint
-      `mean_squares/<index>`.
+    mean_squares: ms, one for each variable in the order of `build`; in a
+      checkpoint `mean_squares/<index>`.
     momenta: mom, likewise. Kept without momentum too: the kernel wants it.
     start_share: decay^t, float32 variable, the share that the start has in ms;
       None without bias correction.
@@ -47,9 +44,9 @@ class RMSProp(tf.Module):
 
   def __init__(self, learning_rate: Setting, decay: float, epsilon: Setting,
                momentum: float = 0.0, bias_correction: bool = False):
-    """Creates the optimiser of the class's letters; `build` makes the slots."""
+    """Stores the settings; `build` makes the slots."""
     super().__init__(name='rmsprop')
-    self.learning_rate = learning_rate
+    self._learning_rate = learning_rate
     self._decay = decay
     self._epsilon = epsilon
     self._momentum = momentum
@@ -57,9 +54,9 @@ class RMSProp(tf.Module):
     self._variable_refs: Optional[Tuple[Any, ...]] = None
 
   def build(self, variables: Sequence[tf.Variable]) -> None:
-    """Creates the slots, which the order of the variables names.
+    """Creates the slots.
 
-    Raises ValueError if called twice, or outside of their strategy scope.
+    Raises ValueError if called twice, or outside of the variables' strategy.
     """
     if self._variable_refs is not None:
       raise ValueError('RMSProp.build was called before')
@@ -99,10 +96,9 @@ class RMSProp(tf.Module):
       if gradient is None:
         raise ValueError(f'variable {variable.name} has no gradient')
 
-    learning_rate = _present(self.learning_rate)
-    epsilon = _present(self._epsilon)
+    learning_rate, epsilon = self._learning_rate(), self._epsilon()
     if self.start_share is not None:
-      # By its handle each replica changes a copy of its own, as with the slots.
+      # By the handle each replica changes its own copy, as with the slots.
       handle = self.start_share.handle
       start_share = self._decay * tf.raw_ops.ReadVariableOp(
           resource=handle, dtype=tf.float32)
@@ -122,7 +118,3 @@ class RMSProp(tf.Module):
           momentum=tf.cast(self._momentum, dtype),
           epsilon=tf.cast(epsilon, dtype),
           grad=tf.convert_to_tensor(gradient, dtype))
-
-
-def _present(setting: Setting) -> Number:
-  return setting() if callable(setting) else setting

@@ -1,20 +1,18 @@
 """Episodes in the replay: chains of unrolls, and their reader.
 
-Source: Schmitt et al. 2020 (LASER), supplement, sections 1.2 and 2. There an
-episode is sampled as a whole and stepped through from its beginning, so that
-the newest parameters can recompute an LSTM's states on the way.
+Source: Schmitt et al. 2020 (LASER), supplement, sections 1.2 and 2. There a
+whole episode is sampled and stepped through from its beginning. So the newest
+parameters can recompute an LSTM's states on the way.
 
-Unrolls do not begin where episodes do. A chain becomes one item of the replay:
-the unroll in which an episode begins, then all later ones up to that in which
-it ends. The first only yields the memory: since an episode's start resets it,
-it is exact after that unroll. The others are learned from. So each unroll is
-learned from in one chain only, and the one that ends an episode is also the
-first of the next chain.
+Episodes begin inside of unrolls. One item of the replay is a chain: the unroll
+in which an episode begins, then all later ones up to its end. The first only
+yields the memory, which is exact after that unroll, as the episode's start
+resets it. The others are learned from, each in one chain only. The unroll that
+ends an episode is also the first of the next chain.
 
-An environment's very first unroll, which begins with an episode, is also a
-chain by itself, so that the replay can be sampled from the first unroll on.
-Episodes longer than a chain may be are cut: then the next chain begins with the
-memory that the actor had.
+An environment's very first unroll begins with an episode. It is also a chain by
+itself, so that the replay can be sampled at once. If an episode is longer than
+a chain may be, the next chain begins with the memory that the actor had.
 """
 
 from typing import Any, Callable, Iterator, NamedTuple, Optional, Sequence
@@ -33,26 +31,23 @@ class Chains:
   """The growing chains of an actor's unrolls.
 
   Attributes:
-    num_kept: number of unrolls, of all environments, that must be kept for the
-      longest chain.
+    num_kept: number of unrolls, of all environments, to keep for a chain.
   """
 
   def __init__(self, max_unrolls: int, num_envs: int):
-    """Starts without unrolls of the actor's `num_envs` environments.
-
-    At most `max_unrolls` of a chain are learned from.
-    """
+    """Starts without unrolls; at most `max_unrolls` of a chain are learned."""
     self.num_kept = (max_unrolls + 1) * num_envs
     self._max_unrolls = max_unrolls
     self._count = 0
     self._chains: dict[int, list[int]] = {}
 
-  def add(self, row: int, step_type: np.ndarray) -> Optional[list[int]]:
-    """Adds the newest unroll, of environment number `row` of the actor.
+  def add(self, unroll: packing.PackedUnroll) -> Optional[list[int]]:
+    """Adds the newest unroll to the chain of its environment.
 
     Returns the places of a chain's unrolls if it is complete, else None. The
-    newest unroll of any environment is at -1, the one before at -2, and so on.
+    newest unroll of any environment is at -1, the one before at -2.
     """
+    row, step_type = unroll.row, unroll.unroll.env_outputs.step_type
     place = self._count
     self._count += 1
     is_first = row not in self._chains
@@ -77,19 +72,16 @@ class _Episode(NamedTuple):
 
 def read(chains: tf.data.Dataset, num_unrolls: int, packed: packing.Packing,
          recompute: Optional[RecomputeFn] = None) -> Iterator[types.Unroll]:
-  """Reads as many episodes at once as a batch has replayed unrolls.
+  """Yields unrolls of `num_unrolls` episodes, the next of each, for ever.
 
-  Each batch has the next unroll of each episode. After an episode's end another
-  is sampled. With `recompute` there is one forward pass for each batch: over
-  the last unrolls, and over the first ones of chains that have just begun.
+  After an episode's end another is sampled. With `recompute` there is one
+  forward pass for each batch. It is over the last unrolls, or the first ones of
+  new chains. Unrolls have leading [B, T+1], or [B] for fields without time.
 
   Args:
     chains: sampled chains, each a tuple of columns [n, N].
-    recompute: function from unrolls with leading [B, T+1] ([B] for fields
-      without time) to the memory before the first step of the next; None to
-      use the memory that actors recorded.
-
-  Yields unrolls with leading [B, T+1] for ever.
+    recompute: function from unrolls to the memory before the first step of the
+      next; None to use the memory that actors recorded.
   """
   sampled = iter(chains)
   episodes = [_Episode((np.zeros(0),), next=0)] * num_unrolls  # Over.

@@ -3,9 +3,9 @@
 Schmitt et al. 2020, section 5.1: agents that share a replay "run concurrently
 at identical speed". So a learner waits before a batch that would put it ahead
 of the slowest agent by more than 1 % of its frames. The slowest can always
-continue. Silent agents are ignored: those that died or were stopped after a
-minute, those that never came after ten. If one is heard again, others wait for
-it again, since all agents of a sweep should learn from each other.
+continue. An agent that falls silent is ignored after a minute, one that never
+came after ten. Once it is heard again, others wait for it again, since all
+agents of a sweep should learn from each other.
 
 Progress is counted in thousandths of an agent's frames.
 """
@@ -21,7 +21,7 @@ _MAX_LEAD = 10
 _SILENT_SECS = 60.
 _COME_SECS = 600.
 # Looks are a fraction of a second apart. After a longer time, this process was
-# stopped, or the replay was away, and others could not be heard.
+# stopped or the replay away, and others could not be heard.
 _MAX_LOOK_SECS = 2.
 
 

@@ -19,9 +19,9 @@ from impala_tf.runtime import interfaces
 
 # The metric of each unroll that decides about its priority.
 METRIC = 'loss/baseline'
-# Priorities are losses in units of their mean, so that new unrolls, of which no
-# loss is known, count as average ones; and this: a part of all sampling is
-# uniform, since an unroll without a loss may have one again later.
+# Priorities are losses in units of their mean, so that new unrolls, of unknown
+# loss, count as average ones. This is added: a part of all sampling is uniform,
+# since an unroll without a loss may have one again later.
 _UNIFORM = 0.01
 _DECAY = 0.99
 
@@ -31,10 +31,8 @@ def weights(probabilities: tf.Tensor, table_sizes: tf.Tensor,
   """Computes factors that correct updates for the sampling of unrolls.
 
   They are 1 / (N P)^beta, divided by the batch's largest, so that no update
-  grows (Schaul et al. 2016, section 3.4).
-
-  P and the table's size N at that time are [B]; `correction` is beta, 1 to
-  correct fully, 0 not at all. Returns float32 [B], at most 1.
+  grows (Schaul et al. 2016, section 3.4). P and the table's size N at that time
+  are [B]; `correction` is beta. Returns float32 [B], at most 1.
   """
   expected = tf.cast(probabilities, tf.float64) * tf.cast(
       table_sizes, tf.float64)
@@ -46,7 +44,7 @@ class Prioritiser:
   """A callback that sets the replay's priorities by the critic's losses.
 
   A thread sends them, since that call has no deadline: an unresponsive server
-  delays only new priorities. Its loss is noticed when the replay is read.
+  delays only new priorities.
   """
 
   def __init__(self, address: str, table: str):
@@ -58,7 +56,7 @@ class Prioritiser:
     threading.Thread(target=self._send, daemon=True).start()
 
   def after_update(self, update: interfaces.Update) -> None:
-    """Gives replayed unrolls new priorities; takes `METRIC` by unroll away."""
+    """Gives replayed unrolls new priorities; removes `METRIC` by unroll."""
     origin = update.batch.origin
     keys = origin.keys.numpy()[origin.is_replayed.numpy()]
     # Replayed ones are the last of a batch.

@@ -2,13 +2,13 @@
 
 One table's name holds the fingerprint of unrolls that may be mixed. Each agent
 has two more, whose numbers of inserts are its progress and its pulse. Agents
-read these numbers from the list of tables, a call with a deadline. Sampling a
-table would wait for ever if the server dies just then.
+read these numbers from the list of tables, a call with a deadline: sampling a
+table would wait for ever if the server died.
 """
 
 import threading
 import time
-from typing import Any, Callable, Collection, List, Mapping, Optional
+from typing import Any, Callable, Collection, List, Mapping
 
 import numpy as np
 import reverb
@@ -24,7 +24,6 @@ _UNROLLS, _PROGRESS, _PULSE = 'unrolls-', 'progress-', 'pulse-'
 # A run of half a minute is a thousandth further every 30 ms, and may lead by
 # ten of these.
 _LOOK_SECS = 0.05
-_PULSE_SECS = 1.
 # Pulses after which an agent checks whether it sent all of them itself. One or
 # two may be its predecessor's, or counted twice.
 _PULSES_ALONE = 10
@@ -32,7 +31,6 @@ _PULSES_ALONE = 10
 _MOST_AT_ONCE = 10
 _TIMEOUT_SECS = 2
 _AWAY_SECS = 5.
-_CLOSE_SECS = 3.
 _PAUSE_SECS = 0.05
 
 
@@ -40,7 +38,7 @@ def make_tables(fingerprint: int, num_agents: int,
                 absent: Collection[int] = ()) -> List[reverb.Table]:
   """Makes the tables beside a shared replay for unrolls of a fingerprint.
 
-  Agents are numbered from 0 on; nobody waits for those that are `absent`.
+  Agents are numbered from 0 on; nobody waits for `absent` ones.
   """
   names = [f'{_UNROLLS}{fingerprint}']
   for agent in range(num_agents):
@@ -71,7 +69,7 @@ class Link:
   """
 
   def __init__(self, address: str, agent: int, fingerprint: int,
-               reports_progress: bool = True):
+               reports_progress: bool = True, pulse_secs: float = 1.):
     """Connects to the replay's server at 'host:port', and starts the thread.
 
     `fingerprint` is `of_unrolls` of the agent's config. Of several learners
@@ -82,9 +80,12 @@ class Link:
     self._address = address
     self._agent = agent
     self._reports_progress = reports_progress
+    self._pulse_secs = pulse_secs
     self._progress = 0
     self._client = reverb.Client(address)
-    self._writer: Optional[reverb.TrajectoryWriter] = None
+    # To validate items it would ask the server without a deadline.
+    self._writer = self._client.trajectory_writer(
+        num_keep_alive_refs=1, validate_items=False)
     self._is_pending = False
     self._next_pulse = float('-inf')
     self._num_pulses = 0
@@ -131,9 +132,8 @@ class Link:
   def check(self) -> None:
     """Raises ConfigError if another living agent has this one's number.
 
-    It is known once this agent has sent ten pulses, a second apart. The one
-    that came first continues, unless it came less than some five seconds
-    before.
+    It is known once this agent has sent ten pulses, a second apart. The first
+    one continues, unless it came less than some five seconds before.
     """
     if self._is_double:
       raise config_lib.ConfigError(
@@ -144,11 +144,11 @@ class Link:
     """Reports this agent's share of its frames to the other agents."""
     self._progress = int(share * pacing.DONE)
 
-  def close(self) -> None:
-    """Sends the last report, if the replay accepts it within seconds."""
-    self._end = time.monotonic() + _CLOSE_SECS
+  def close(self, secs: float = 3.) -> None:
+    """Sends the last report, if the replay accepts it within some seconds."""
+    self._end = time.monotonic() + secs
     self._is_ending.set()
-    self._thread.join(_CLOSE_SECS)
+    self._thread.join(secs)
 
   def _run(self) -> None:
     """Looks and reports until this process, or the link, ends."""
@@ -193,15 +193,11 @@ class Link:
     names = [f'{_PROGRESS}{self._agent}'] * number
     now = time.monotonic()
     if now >= self._next_pulse:
-      self._next_pulse = now + _PULSE_SECS
+      self._next_pulse = now + self._pulse_secs
       self._num_pulses += 1
       names.append(f'{_PULSE}{self._agent}')
     if not names:
       return
-    if self._writer is None:
-      # To validate items it would ask the server without a deadline.
-      self._writer = self._client.trajectory_writer(
-          num_keep_alive_refs=1, validate_items=False)
     self._writer.append((np.int8(0),))
     for name in names:
       self._writer.create_item(
@@ -211,7 +207,6 @@ class Link:
 
   def _flush(self) -> bool:
     """Returns whether pending items have arrived; otherwise sending stops."""
-    assert self._writer is not None  # It has the pending items.
     try:
       self._writer.flush(timeout_ms=1000 * _TIMEOUT_SECS)
       self._is_pending = False
@@ -220,37 +215,23 @@ class Link:
     return not self._is_pending
 
 
-class Pacemaker:
-  """An agent's part in keeping pace."""
+def must_pause(link: Link, num_frames: Callable[[], int],
+               frames_per_update: int, total_frames: int,
+               control: control_lib.LoopControl) -> bool:
+  """Reports this agent's progress; waits for a moment if it leads by much.
 
-  def __init__(self, link: Link, num_frames: Callable[[], int],
-               frames_per_update: int, total_frames: int):
-    """Stores the link; all frames are those of this agent."""
-    self._link = link
-    self._num_frames = num_frames
-    self._frames_per_update = frames_per_update
-    self._total_frames = total_frames
-
-  @property
-  def problem(self) -> str:
-    """Why the replay gives no unrolls; empty if it does."""
-    return self._link.problem
-
-  def must_pause(self, control: control_lib.LoopControl) -> bool:
-    """Reports this agent's progress; waits for a moment if it leads by much.
-
-    Raises ConfigError if another agent has this one's number.
-    """
-    frames = self._num_frames()
-    share, next_share = (
-        min(1., number / self._total_frames) for number in (
-            frames, frames + self._frames_per_update))
-    self._link.report(share)
-    self._link.check()
-    reason = self._link.pace.reason_to_wait(share, next_share)
-    # Without the replay this agent cannot hear the others.
-    if reason is None or self._link.problem:
-      return False
-    control.on_pause(reason)
-    time.sleep(_PAUSE_SECS)
-    return True
+  All frames are this agent's. Raises ConfigError if another agent has its
+  number.
+  """
+  frames = num_frames()
+  share, next_share = (min(1., number / total_frames)
+                       for number in (frames, frames + frames_per_update))
+  link.report(share)
+  link.check()
+  reason = link.pace.reason_to_wait(share, next_share)
+  # Without the replay this agent cannot hear the others.
+  if reason is None or link.problem:
+    return False
+  control.on_pause(reason)
+  time.sleep(_PAUSE_SECS)
+  return True

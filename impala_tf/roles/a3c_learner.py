@@ -29,7 +29,7 @@ class Publisher(weights.Publisher):
     """Publishes the present parameters on the server at 'host:port'."""
     super().__init__(
         store.parameters.copy, lambda version: store.counts.num_frames,
-        [newest_sender.NewestSender(weights.Table(address).write)])
+        [newest_sender.NewestSender(weights.Table(address).write).write])
     self.publish(store.counts.num_updates)
     self._next_time = time.monotonic() + _PUBLISH_SECS
 

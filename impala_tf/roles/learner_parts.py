@@ -138,15 +138,19 @@ def _make_reader(parts: LearnerParts, sharing: endpoint_lib.Sharing,
     copy = experiment.make_agent(config, parts.environment)
     recompute = replayed_memory.MemoryRecomputer(
         copy, weights.Fetcher(parts.address, copy.published_variables))
-  pace = None
-  if link is not None and parts.learners.is_chief:  # All wait for its batch.
-    pace = shared_replay.Pacemaker(
-        link, lambda: int(parts.state.learner.num_frames.numpy()),
-        frames_per_update, config.experiment.total_frames)
   first_version = None
   if config.actor.synchronisation != 'none':
     first_version = int(parts.state.learner.num_updates.numpy())
-  return batches_lib.BatchReader(
+  reader = functools.partial(
+      batches_lib.BatchReader,
       transport.make_batches(config, parts.spec, parts.address, parts.refusals,
                              shared, recompute, first_version),
-      parts.prepare, parts.refusals, pace)
+      parts.prepare, parts.refusals)
+  if link is None or not parts.learners.is_chief:  # All wait for its batch.
+    return reader()
+  return reader(
+      functools.partial(
+          shared_replay.must_pause, link,
+          lambda: int(parts.state.learner.num_frames.numpy()),
+          frames_per_update, config.experiment.total_frames),
+      lambda: link.problem)

@@ -126,21 +126,7 @@ def test_baseline_learns_normalised_targets_and_its_own_tasks_alone():
   assert np.count_nonzero(targets.mask == 0) == 2
 
 
-def test_policy_learns_from_advantages_in_units_of_sigma():
-  _, (gradient, _), _ = _plain()
-  _, (scaled, _) = _loss(TableAgent(_outputs()), _unroll())
-  agent = TableAgent(VALUES)
-  with tf.GradientTape() as tape:
-    entropy = CONFIG.impala.entropy_cost * tf.reduce_sum(impala.loss(
-        agent, _unroll(), CONFIG, CONFIG.impala).metrics['loss/entropy'])
-  of_entropy = tape.gradient(entropy, agent.logits)
-  np.testing.assert_allclose(
-      scaled - of_entropy,
-      (gradient - of_entropy) / _own(SIGMA)[np.newaxis, :, np.newaxis],
-      rtol=1e-3, atol=1e-5)
-
-
-def test_what_a_task_pays_does_not_matter_once_its_moments_know():
+def test_scale_of_rewards_does_not_matter_once_moments_follow():
   factors = np.array([1000., 1., 0.01], np.float32)
   other = running_moments.Moments(
       MOMENTS.mean * factors, MOMENTS.variance * factors**2)
@@ -186,7 +172,7 @@ def _learner(compile_step):
           functools.partial(impala_popart.loss, config=CONFIG,
                             hyperparameters=hyperparameters),
           functools.partial(impala_popart.after_step, config=CONFIG)),
-      lambda rate: rmsprop.RMSProp(rate, decay=0.9, epsilon=0.01),
+      lambda rate: rmsprop.RMSProp(rate, 0.9, lambda: 0.01),
       hyperparameters, strategy, learner_lib.Settings(
           total_frames=10_000, annealed=True, frames_per_step=1,
           compile_step=compile_step))
@@ -225,14 +211,3 @@ def test_update_moves_the_moments_to_the_targets_and_values_stay(compile_step):
   agent.popart.update(_totals(agent, unroll), 0.01)
   np.testing.assert_allclose(
       _values(agent, unroll), before, rtol=1e-4, atol=1e-4)
-
-
-def test_moments_are_no_parameters_and_the_policy_is_not_told_the_task():
-  agent = _agent()
-  shapes = sorted(tuple(v.shape) for v in agent.trainable_variables)
-  assert shapes == sorted([(FEATURES, 8), (8,), (8, 8), (8,), (8, A), (A,),
-                           (8, L), (L,)])
-  unroll = _unroll()
-  outputs = agent.unroll(unroll.env_outputs, unroll.agent_outputs.action, ())
-  assert outputs.policy_logits.shape == [T + 1, B, A]
-  assert outputs.baseline.shape == [T + 1, B, L]

@@ -31,15 +31,15 @@ CONFIG = config_lib.ImpalaConfig(
 class LinearAgent:
   """An agent whose pi and V are linear in observation and memory."""
 
-  def __init__(self, num_features=FEATURES, policy=DISCRETE):
+  def __init__(self, policy=DISCRETE):
     rng = np.random.default_rng(1)
     self.distribution = policy
     scale = 1.0 if policy is DISCRETE else SCALE
     self.policy = tf.Variable(
-        rng.normal(scale=scale, size=[num_features + 1, policy.num_logits]),
+        rng.normal(scale=scale, size=[FEATURES + 1, policy.num_logits]),
         dtype=tf.float32)
     self.value = tf.Variable(
-        rng.normal(size=[num_features + 1]), dtype=tf.float32)
+        rng.normal(size=[FEATURES + 1]), dtype=tf.float32)
     self.trainable_variables = (self.policy, self.value)
 
   def unroll(self, env_outputs, actions, core_state):
@@ -54,27 +54,26 @@ class LinearAgent:
         tf.linalg.matvec(features, self.value))
 
 
-def _unroll(batch_size=B, policy=DISCRETE):
+def _unroll(policy=DISCRETE):
   """Makes unrolls with ends inside, at the first and the last transition."""
   rng = np.random.default_rng(0)
-  shape = [T + 1, batch_size]
+  shape = [T + 1, B]
   scale = 1.0 if policy is DISCRETE else SCALE
   step_type = np.full(shape, MID, np.uint8)
   discount = np.ones(shape, np.float32)
-  if batch_size >= B:
-    for t, b in (3, 0), (T, 1):  # Games that end.
-      step_type[t, b], discount[t, b] = FIRST, 0
-    for t, b in (5, 0), (2, 3):  # Lives lost.
-      discount[t, b] = 0
-    for t, b in (1, 1), (4, 1), (5, 1), (T, 2), (0, 3):  # Truncations.
-      step_type[t, b] = FIRST
+  for t, b in (3, 0), (T, 1):  # Games that end.
+    step_type[t, b], discount[t, b] = FIRST, 0
+  for t, b in (5, 0), (2, 3):  # Lives lost.
+    discount[t, b] = 0
+  for t, b in (1, 1), (4, 1), (5, 1), (T, 2), (0, 3):  # Truncations.
+    step_type[t, b] = FIRST
   return loss_inputs.unroll(
       reward=rng.normal(scale=1.5, size=shape),
       observation=rng.normal(size=shape + [FEATURES]),
       action=(np.int32(rng.integers(A, size=shape)) if policy is DISCRETE else
               np.float32(rng.normal(size=shape + [D], scale=scale))),
       logits=rng.normal(size=shape + [policy.num_logits], scale=scale),
-      core_state=np.float32(rng.normal(size=[batch_size])),
+      core_state=np.float32(rng.normal(size=[B])),
       step_type=step_type, discount=discount)
 
 
@@ -167,7 +166,7 @@ def _targets(parameters, unroll, config):
         reward, discount, truncated = steps[t]
         if truncated:
           break
-        # What is not corrected takes mu for pi.
+        # Without a correction mu counts as pi.
         rho = c = 1.0
         if config.correction == 'vtrace':
           rho = min(config.clip_rho_threshold, ratio[t])
@@ -207,7 +206,7 @@ def _total(terms, config):
 
 
 def _expected_gradients(parameters, unroll, config):
-  """Computes central differences, with the targets held where they are."""
+  """Computes central differences, with the targets held fixed."""
   targets = _targets(parameters, unroll, config)
   gradients = [np.zeros_like(p) for p in parameters]
   for p, gradient in zip(parameters, gradients):
@@ -223,8 +222,8 @@ def _expected_gradients(parameters, unroll, config):
 
 @both_kinds
 def test_the_inputs_bite(policy):
-  unroll = _unroll(policy=policy)
-  parameters = _float64(LinearAgent(policy=policy))
+  unroll = _unroll(policy)
+  parameters = _float64(LinearAgent(policy))
   evaluations = [_evaluate(parameters, unroll, b) for b in range(B)]
   ratios = np.array([np.exp(e.log_pi - e.log_mu)[:T] for e in evaluations])
   for bound in (CONFIG.clip_rho_threshold, CONFIG.clip_pg_rho_threshold,
@@ -254,7 +253,7 @@ ABLATIONS = (*(dataclasses.replace(CONFIG, correction=c) for c in NAMES[:3]),
     *((c, c) for c in ABLATIONS)],
     ids=['different clips', 'defaults', 'no clips', *NAMES])
 def test_loss_is_that_of_section_4_2(config, oracle_config, policy):
-  agent, unroll = LinearAgent(policy=policy), _unroll(policy=policy)
+  agent, unroll = LinearAgent(policy), _unroll(policy)
   output, _ = _loss(agent, unroll, config)
   parameters = _float64(agent)
   terms = _terms(parameters, unroll,
@@ -277,65 +276,17 @@ def test_loss_is_that_of_section_4_2(config, oracle_config, policy):
                          ids=['vtrace', *NAMES])
 def test_gradients_are_those_with_vs_and_advantages_held_fixed(
     config, policy):
-  agent, unroll = LinearAgent(policy=policy), _unroll(policy=policy)
+  agent, unroll = LinearAgent(policy), _unroll(policy)
   _, gradients = _loss(agent, unroll, config)
   for gradient, expected in zip(
       gradients, _expected_gradients(_float64(agent), unroll, config)):
     np.testing.assert_allclose(gradient, expected, rtol=1e-3, atol=1e-3)
 
 
-def _table(unroll):
-  """Makes observations one-hot of (t, b): a gradient of its own for each."""
-  num = (T + 1) * unroll.env_outputs.reward.shape[1]
-  one_hot = np.eye(num, dtype=np.float32).reshape(
-      unroll.env_outputs.reward.shape + (num,))
-  env_outputs = unroll.env_outputs._replace(observation=one_hot)
-  return LinearAgent(num), unroll._replace(env_outputs=env_outputs)
-
-
-def _by_observation(gradients):
-  """Splits gradients under `_table`: policy [T+1, B, A], value [T+1, B]."""
-  policy, value = (g.numpy()[:-1] for g in gradients)
-  return policy.reshape([T + 1, -1, A]), value.reshape([T + 1, -1])
-
-
-def test_the_last_observation_gives_its_value_and_learns_nothing():
-  agent, unroll = _table(_unroll())
-  policy, value = _by_observation(_loss(agent, unroll)[1])
-  assert np.any(policy[:T]) and np.any(value[:T])
-  assert not np.any(policy[T]) and not np.any(value[T])
-  # What was done and behind it, nothing follows from yet.
-  unroll.agent_outputs.action[T] = (unroll.agent_outputs.action[T] + 1) % A
-  unroll.agent_outputs.policy_logits[T] += np.arange(A)
-  np.testing.assert_array_equal(
-      _by_observation(_loss(agent, unroll)[1])[0], policy)
-
-
-def test_truncated_transitions_are_masked_and_those_before_do_not_see_them():
-  agent, unroll = _table(_unroll())
-  output, gradients = _loss(agent, unroll)
-  policy, value = _by_observation(gradients)
-  env = unroll.env_outputs
-  truncated = (env.step_type[1:] == FIRST) & (env.discount[1:] == 1)
-  assert truncated.sum() == 4  # x_0 of unroll 3 is FIRST, but no transition.
-  for gradient in (policy[:T], value[:T, :, np.newaxis]):
-    np.testing.assert_array_equal(np.any(gradient, axis=-1), ~truncated)
-  # Unroll 1 was cut off before x_5. Neither the reward that led there nor
-  # anything that the new episode holds changes what is learned before it.
-  env.reward[5, 1] += 0.25
-  agent.value.scatter_nd_add([[t * B + 1] for t in range(5, T + 1)],
-                             [3.0] * (T - 4))
-  other_output, gradients = _loss(agent, unroll)
-  other_policy, other_value = _by_observation(gradients)
-  np.testing.assert_array_equal(other_policy[:5, 1], policy[:5, 1])
-  np.testing.assert_array_equal(other_value[:5, 1], value[:5, 1])
-  assert abs(float(other_output.loss - output.loss)) > 0.1
-
-
 @both_kinds
 def test_metrics_off_policy(policy):
   """Steps that a time limit cut off do not count."""
-  agent, unroll = LinearAgent(policy=policy), _unroll(policy=policy)
+  agent, unroll = LinearAgent(policy), _unroll(policy)
   parameters = _float64(agent)
   # [T, B] each.
   log_pi, log_mu, entropies, divergences, values = np.transpose(
@@ -417,21 +368,3 @@ def test_gradient_without_a_correction_is_a3cs():
       correction='none', entropy_cost=.01))
   np.testing.assert_allclose(
       gradient[0, 0], [.113283, -.458624, .345341], atol=1e-6)
-
-
-def test_value_loss_without_a_correction_is_a3cs():
-  # Advantages .6875, .375, .75, .5 and 1, by hand; see tests/maths/n_step_test.
-  # The critic's learning rate is half the actor's: a quarter of their squares.
-  agent = loss_inputs.TableAgent(
-      np.zeros([6, 1, 3]), [[1.], [1], [2], [1], [2], [4]],
-      distributions.Categorical(3))
-  unroll = loss_inputs.unroll(np.ones([6, 1], np.int32), np.zeros([6, 1, 3]),
-                              [[0], [1], [0], [2], [0], [1]])
-  output, _ = _loss(agent, unroll, config_lib.ImpalaConfig(
-      correction='none', discount=.5, baseline_cost=.5, entropy_cost=0.,
-      reward_clipping='none'))
-  policy_loss, total = (
-      output.metrics[f'loss/{name}'] for name in ('policy_gradient', 'total'))
-  np.testing.assert_allclose(
-      policy_loss, 3.3125 * np.log(3), rtol=1e-6)
-  np.testing.assert_allclose(total - policy_loss, .6064453125, atol=1e-6)

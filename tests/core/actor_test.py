@@ -20,8 +20,8 @@ from impala_tf.maths import frame_stacks
 T, E, A, STACK, HEIGHT, WIDTH, L = 5, 2, 4, 3, 2, 3, 2
 NUM_UNROLLS = 4
 FIRST, MID = 0, 1
-# Where rows of each environment begin an episode: inside an unroll, one after
-# the other, as its last row (which is the first of the next), never at all.
+# Rows of each environment that begin an episode. Some are inside an unroll, one
+# is its last row, which is the first of the next.
 STARTS = ((0, 3, 4, 2 * T), (0, 12))
 LIFE_LOSSES = ((8,), (2, T))
 TRUNCATIONS = ((4,), ())
@@ -182,7 +182,7 @@ def _run(make_run):
 
 @pytest.mark.parametrize('frame_stack', [1, STACK])
 @pytest.mark.parametrize('use_lstm', [False, True])
-def test_unrolls_are_what_their_spec_says(make_run, frame_stack, use_lstm):
+def test_unrolls_agree_with_their_spec(make_run, frame_stack, use_lstm):
   run = make_run(frame_stack, use_lstm)
   steps = [T + 1]
   observation = [T + frame_stack, HEIGHT, WIDTH]
@@ -196,7 +196,7 @@ def test_unrolls_are_what_their_spec_says(make_run, frame_stack, use_lstm):
 
 
 def test_unrolls_lie_as_they_are_sent(make_run):
-  """What is written to an unroll is unpacked from its columns."""
+  """Values written to an unroll are unpacked from its columns."""
   spec = make_run(STACK, True).spec
   buffer = actor_lib.UnrollBuffer(spec, np.array([7, 4], np.int32), STACK)
   packed = packing.Packing(spec)
@@ -213,9 +213,12 @@ def test_unrolls_lie_as_they_are_sent(make_run):
       np.testing.assert_array_equal(array, sent[0])
 
 
-def test_rows_are_what_the_environment_returned_with_raw_rewards(run):
+def test_rows_are_those_of_the_environment_with_raw_rewards(run):
   for k in range(NUM_UNROLLS):
     rows, env_outputs = run.rows(k), run.batch(k).env_outputs
+    assert run.batch(k).level_index.tolist() == [7, 4]
+    for t, instruction in enumerate(env_outputs.instruction):
+      np.testing.assert_array_equal(instruction, _instruction(k * T + t))
     for name in 'step_type', 'reward', 'discount':
       np.testing.assert_array_equal(
           getattr(env_outputs, name), getattr(rows, name), err_msg=name)
@@ -223,12 +226,10 @@ def test_rows_are_what_the_environment_returned_with_raw_rewards(run):
       10 * NUM_UNROLLS * T + 0.5, -10 * NUM_UNROLLS * T + 0.5]
 
 
-def test_unroll_tells_which_level_its_environment_plays(run):
-  for k in range(NUM_UNROLLS):
-    assert run.batch(k).level_index.tolist() == [7, 4]
-
-
-def test_recorded_actions_are_those_the_environment_played(run):
+@pytest.mark.parametrize('acts_anew', [False, True])
+def test_recorded_actions_are_those_the_environment_played(
+    make_run, acts_anew):
+  run = make_run(STACK, True, acts_anew)
   for k in range(NUM_UNROLLS):
     np.testing.assert_array_equal(
         run.batch(k).agent_outputs.action[:-1],
@@ -236,7 +237,7 @@ def test_recorded_actions_are_those_the_environment_played(run):
   assert len({a for x in run.environment.actions for a in x}) > 2
 
 
-def test_frames_travel_once_and_restack_to_what_the_environment_returned(run):
+def test_frames_travel_once_and_restack_to_those_of_the_environment(run):
   for k in range(NUM_UNROLLS):
     unroll, rows = run.batch(k), run.rows(k)
     observation = unroll.env_outputs.observation
@@ -273,14 +274,6 @@ def _instruction(row):
   return np.array([[e + 1, row + 1] for e in range(E)], np.int32)
 
 
-def test_instructions_are_those_of_their_rows(run):
-  for k in range(NUM_UNROLLS):
-    instruction = run.batch(k).env_outputs.instruction
-    assert instruction.shape == (T + 1, E, L)
-    for t, row in enumerate(instruction):
-      np.testing.assert_array_equal(row, _instruction(k * T + t))
-
-
 def _recompute(run, k):
   """Computes logits [T+1, E] of unroll k, and the core state before its x_T.
 
@@ -302,7 +295,7 @@ def _recompute(run, k):
     before = core_state
     output, core_state = run.step(env_output, core_state, tf.constant([0, 0]))
     logits.append(output.policy_logits)
-    # Other actions would have been sampled; what was done is on record.
+    # The seed would sample other actions than those on record.
     if core_state:
       core_state = core_state._replace(
           last_action=tf.constant(unroll.agent_outputs.action[t]))
@@ -339,14 +332,6 @@ def test_the_core_state_is_that_before_x_0(make_run, acts_anew):
     assert all(np.any(x) for x in recorded.lstm)
 
 
-def test_action_that_is_chosen_anew_is_the_one_that_is_played(make_run):
-  run = make_run(STACK, True, True)
-  played = np.reshape(run.environment.actions, [NUM_UNROLLS, T, E])
-  for k in range(NUM_UNROLLS):
-    np.testing.assert_array_equal(
-        run.batch(k).agent_outputs.action[:-1], played[k])
-
-
 def test_parameters_are_fetched_as_an_unroll_begins_and_all_are_flushed(run):
   assert run.log == (
       ['fetch'] + ['step'] * T + ['write'] * E + ['flush to 0']
@@ -377,23 +362,3 @@ def test_the_same_seed_plays_the_same_game(run):
   for x, y in zip(tf.nest.flatten(list(run.unrolls.flat)),
                   tf.nest.flatten(list(again.unrolls.flat))):
     np.testing.assert_array_equal(x, y)
-
-
-def test_a_lost_learner_is_reported_before_anything_is_played():
-  log = []
-
-  class Lost:
-    def fetch(self):
-      raise ConnectionError('lost')
-
-  env = FakeEnvironment(1, log)
-  agent = agent_lib.Agent(distributions.Categorical(A),
-                          config.AgentConfig(torso='mlp', hidden_size=3))
-  agent.build(env.observation_spec())
-  spec = types.unroll_spec(
-      env.observation_spec(), 1, env.action_spec(), A, (), T,
-      env.side_channel_specs()._asdict())
-  actor = actor_lib.Actor(agent, env, FakeWriter(log), Lost(), spec, seed=1)
-  with pytest.raises(ConnectionError, match='lost'):
-    actor.run_unroll()
-  assert not log

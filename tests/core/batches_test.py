@@ -32,11 +32,16 @@ B = 2
 @pytest.fixture
 def served():
   """Returns a large queue, a writer and a reader of batches of two."""
-  queue = queue_lib.make_queue(unrolls.spec(), 64)
-  server = queue_lib.make_server([queue], None)
-  address = f'localhost:{server.port}'
+  queue, address = _serve_queue()
   writer = queue_lib.UnrollWriter(address, unrolls.spec())
   return queue, writer, _reader(address)
+
+
+def _serve_queue():
+  """Returns a large queue and its server's address."""
+  queue = queue_lib.make_queue(unrolls.spec(), 128)
+  server = queue_lib.make_server([queue], None)
+  return queue, f'localhost:{server.port}'
 
 
 def _reader(address, num_unrolls=B, replay=None, in_order=True, **wanted):
@@ -51,9 +56,9 @@ def _reader(address, num_unrolls=B, replay=None, in_order=True, **wanted):
 
 def _replayed(address, num_unrolls, kind=sources.UniformReplay, *arguments,
               fingerprint=0):
-  """Makes the replayed part of batches."""
+  """Makes the function that adds the replayed part of batches."""
   return kind(sampling.Source(address, queue_lib.REPLAY, num_unrolls),
-              packing.Packing(unrolls.spec()), fingerprint, *arguments)
+              packing.Packing(unrolls.spec()), fingerprint, *arguments).join
 
 
 def _stamp(sender, fingerprint=0, agent=0):
@@ -67,7 +72,7 @@ def _write(writer, numbers):
 
 
 class _Refusals:
-  """A stand-in for `unroll_filter.Refusals` that keeps what it is told."""
+  """A stand-in for `unroll_filter.Refusals` that keeps its arguments."""
 
   def __init__(self):
     self.seen = []
@@ -124,28 +129,16 @@ def test_batches_are_time_major_in_order_and_each_unroll_once(served):
   assert queue.info.current_size == 0
 
 
-def test_where_order_does_not_matter_each_unroll_still_comes_once():
+def test_each_unroll_comes_once_in_any_order():
   spec, batch_size, number = unrolls.spec(), 32, 128
-  server = queue_lib.make_server([queue_lib.make_queue(spec, number)], None)
-  address = f'localhost:{server.port}'
+  _, address = _serve_queue()
   reader = _reader(address, batch_size, in_order=False)
   _write(queue_lib.UnrollWriter(address, spec), range(number))
   seen = [_next(reader).policy_version for _ in range(number // batch_size)]
   assert sorted(np.concatenate(seen)) == list(range(number))
 
 
-def test_shapes_are_known_before_anything_is_read(served):
-  _, writer, reader = served
-  _write(writer, range(B))
-  batch = _next(reader)
-  assert batch.env_outputs.observation.shape == (unrolls.T + 1, B, 2, 7)
-  assert batch.agent_outputs.policy_logits.shape == (
-      unrolls.T + 1, B, unrolls.NUM_ACTIONS)
-  assert batch.core_state[0].shape == (B, 4)
-  assert batch.policy_version.shape == (B,)
-
-
-def test_nothing_is_read_that_is_not_soon_learned_from(served):
+def test_no_more_than_a_batch_is_read_ahead(served):
   queue, writer, reader = served
   _write(writer, range(20))
   for batches in (1, 2, 3):
@@ -190,28 +183,17 @@ def test_no_unroll_is_lost_that_comes_as_reverb_stops_waiting(
     _next(reader)
 
 
-def test_waiting_for_an_empty_queue_ends_when_told(served):
+@pytest.mark.parametrize('secs', [0, 0.3])
+def test_waiting_ends_when_the_process_must_stop(served, secs):
   _, writer, reader = served
-  asked = []
-
-  def should_stop():
-    asked.append(time.monotonic())
-    return asked[-1] - asked[0] >= 0.3
-
-  assert _next_until(reader, should_stop) is None
+  deadline = time.monotonic() + secs
+  assert _next_until(reader, lambda: time.monotonic() >= deadline) is None
   # Nothing is lost by it: the batch that comes later is read.
   _write(writer, range(B))
   unrolls.assert_equal(_next(reader), _stacked(range(B)))
 
 
-def test_told_before_it_takes_nothing(served):
-  _, writer, reader = served
-  _write(writer, range(B))
-  assert _next_until(reader, lambda: True) is None
-  unrolls.assert_equal(_next(reader), _stacked(range(B)))
-
-
-def test_failure_to_read_is_raised_where_the_batch_is_wanted():
+def test_failure_to_read_is_raised_by_poll():
 
   def fail():
     yield 1
@@ -225,10 +207,7 @@ def test_failure_to_read_is_raised_where_the_batch_is_wanted():
   assert 'spoilt' in str(info.value.__cause__)
 
 
-def test_batches_are_prepared_ahead(served):
-  _, writer, reader = served
-  _write(writer, range(B))
-  unroll = _next(reader)
+def test_batches_are_prepared_ahead():
   ready = threading.Event()
 
   def prepare(batch):
@@ -238,9 +217,6 @@ def test_batches_are_prepared_ahead(served):
   ahead = batches_lib.BatchReader(tf.data.Dataset.range(3), prepare)
   assert ready.wait(programs.DEADLINE_SECS)  # Before anyone asks for it.
   assert int(_next(ahead)) == 1
-
-  placed = batches_lib.place_observations(unroll, '/cpu:0')
-  unrolls.assert_equal(placed, unroll)
 
 
 @pytest.fixture(name='with_replay')
@@ -278,7 +254,7 @@ def test_first_batch_does_not_wait_for_a_replay_to_fill(with_replay):
   _write(writer, range(3))
   assert set(_next(reader).policy_version.numpy()) == {0, 1, 2}
   assert queue.info.current_size == 0 and replay_table.info.current_size == 3
-  # What is drawn again and again does not let the queue be passed by.
+  # Replayed unrolls alone make no batch.
   assert _next_until(reader, iter([False, True]).__next__) is None
 
 
@@ -293,16 +269,22 @@ def _spoilt(number, field, value):
   return unroll
 
 
-@pytest.mark.parametrize('field, value', [
-    ('reward', np.nan), ('observation', np.inf), ('observation', np.nan),
-    ('policy_logits', -np.inf), ('core_state', np.nan)])
-def test_what_is_not_finite_is_left_out_and_told(field, value):
-  spec = unrolls.spec()
-  server = queue_lib.make_server([queue_lib.make_queue(spec, 64)], None)
-  address = f'localhost:{server.port}'
+@pytest.fixture(name='filtered')
+def _filtered():
+  """Yields a queue's address, a reader of it and a list of its refusals."""
+  _, address = _serve_queue()
   refusals = _Refusals()
-  reader = _reader(address, fingerprint=5, refusals=refusals)
-  writer = queue_lib.UnrollWriter(address, spec, stamp=_stamp(3, 5))
+  return (address, _reader(address, fingerprint=-5, refusals=refusals),
+          refusals.seen)
+
+
+@pytest.mark.parametrize('field, value', [
+    ('reward', np.nan), ('observation', np.inf), ('policy_logits', -np.inf),
+    ('core_state', np.nan)])
+def test_unrolls_that_are_not_finite_are_rejected_and_counted(
+    filtered, field, value):
+  address, reader, refused = filtered
+  writer = queue_lib.UnrollWriter(address, unrolls.spec(), stamp=_stamp(3, -5))
   for unroll in (unrolls.numbered(0), _spoilt(1, field, value),
                  unrolls.numbered(2), unrolls.numbered(3),
                  _spoilt(4, field, value), unrolls.numbered(5)):
@@ -310,25 +292,21 @@ def test_what_is_not_finite_is_left_out_and_told(field, value):
   writer.flush()
   unrolls.assert_equal(_next(reader), _stacked([0, 2]))
   unrolls.assert_equal(_next(reader), _stacked([3, 5]))
-  assert refusals.seen == [(3, unroll_filter.NOT_FINITE)] * 2
+  assert refused == [(3, unroll_filter.NOT_FINITE)] * 2
 
 
-def test_unrolls_of_another_config_are_left_out_and_told():
-  spec = unrolls.spec()
-  server = queue_lib.make_server([queue_lib.make_queue(spec, 64)], None)
-  address = f'localhost:{server.port}'
-  refusals = _Refusals()
-  reader = _reader(address, fingerprint=-5, refusals=refusals)
-  ours = queue_lib.UnrollWriter(address, spec, stamp=_stamp(1, -5))
-  theirs = queue_lib.UnrollWriter(address, spec, stamp=_stamp(2, 5))
+def test_unrolls_of_another_config_are_rejected_and_counted(filtered):
+  address, reader, refused = filtered
+  ours, theirs = (
+      queue_lib.UnrollWriter(address, unrolls.spec(), stamp=stamp)
+      for stamp in (_stamp(1, -5), _stamp(2, 5)))
   for number, writer in enumerate((theirs, ours, theirs, ours)):
-    writer.write(unrolls.packed(unrolls.numbered(number)))
-    writer.flush()
+    _write(writer, [number])
   unrolls.assert_equal(_next(reader), _stacked([1, 3]))
-  assert refusals.seen == [(2, unroll_filter.OTHER_CONFIG)] * 2
+  assert refused == [(2, unroll_filter.OTHER_CONFIG)] * 2
 
 
-def test_what_is_left_out_of_the_queue_is_left_out_of_the_replay(with_replay):
+def test_unrolls_rejected_at_the_queue_are_not_replayed(with_replay):
   _, writer, reader = with_replay
   for number in range(6):
     writer.write(unrolls.packed(
@@ -346,7 +324,7 @@ def _never():
       lambda: iter(threading.Event().wait, None), output_types=tf.int32)
 
 
-def test_learner_that_is_left_nothing_gives_up():
+def test_learner_gives_up_if_all_unrolls_are_rejected():
   secs = 0.
   refusals = unroll_filter.Refusals(lambda: secs)
   for _ in range(1000):
@@ -358,15 +336,10 @@ def test_learner_that_is_left_nothing_gives_up():
 
 
 @pytest.mark.parametrize('sizes', [(3, 4, 2, 3), (4, 92, 10, 0)])
-def test_what_has_other_shapes_is_left_out_and_told(sizes):
-  spec = unrolls.spec()
-  server = queue_lib.make_server([queue_lib.make_queue(spec, 64)], None)
-  address = f'localhost:{server.port}'
-  refusals = _Refusals()
-  reader = _reader(address, refusals=refusals)
-  writer = queue_lib.UnrollWriter(address, spec)
-  writer.write(unrolls.packed(unrolls.numbered(0)))
-  writer.flush()
+def test_unrolls_of_other_shapes_are_rejected_and_counted(filtered, sizes):
+  address, reader, refused = filtered
+  writer = queue_lib.UnrollWriter(address, unrolls.spec(), stamp=_stamp(1, -5))
+  _write(writer, [0])
   # A client that does not ask what the table wants.
   other = reverb.Client(address).trajectory_writer(1, validate_items=False)
   other.append(tuple(np.zeros(size, dtype) for size, dtype in zip(
@@ -374,10 +347,9 @@ def test_what_has_other_shapes_is_left_out_and_told(sizes):
   other.create_item(queue_lib.QUEUE, priority=1., trajectory=tuple(
       column[-1] for column in other.history))
   other.flush(timeout_ms=10_000)
-  writer.write(unrolls.packed(unrolls.numbered(1)))
-  writer.flush()
+  _write(writer, [1])
   unrolls.assert_equal(_next(reader), _stacked([0, 1]))
-  (_, reason), = refusals.seen
+  (_, reason), = refused
   assert reason == unroll_filter.OTHER_CONFIG
 
 
@@ -389,9 +361,10 @@ def _with_episodes():
             queue_lib.make_queue(spec, 64))
   server = queue_lib.make_server(tables, None)
   address = f'localhost:{server.port}'
+  chains = episodes.Chains(4, num_envs=1)
   writer = queue_lib.UnrollWriter(
       address, spec, (queue_lib.REPLAY, queue_lib.QUEUE),
-      chains=episodes.Chains(4, num_envs=1))
+      replay_item=chains.add, num_kept=chains.num_kept)
 
   def make_reader(recompute=None):
     return _reader(address, 2, _replayed(
@@ -416,7 +389,7 @@ def test_episodes_are_replayed_unroll_by_unroll(with_episodes):
     writer.write(unrolls.packed(_of_episodes(number)))
   writer.flush()
   assert table.info.max_size == 60 // 4
-  assert table.info.current_size == 1 + 8  # The first, and those that end.
+  assert table.info.current_size == 1 + 8  # The first, and each that ends.
   reader = make_reader(lambda unroll: tf.nest.map_structure(
       lambda t: t * 0 + 5, unroll.core_state))
   last = [None] * 3
@@ -457,10 +430,9 @@ def test_an_episode_with_a_spoilt_unroll_is_left_out(with_episodes):
 def _shared():
   """Makes a queue, a shared replay and a function that makes writers."""
   spec = unrolls.spec()
-  server = queue_lib.make_server([queue_lib.make_queue(spec, 64)], None)
   elsewhere = queue_lib.make_server(
       [queue_lib.make_replay(spec, 64, memory_bytes=1 << 30)], None)
-  addresses = [f'localhost:{s.port}' for s in (server, elsewhere)]
+  addresses = [_serve_queue()[1], f'localhost:{elsewhere.port}']
 
   def make_writer(agent, tables=(queue_lib.REPLAY,), fingerprint=5):
     return queue_lib.UnrollWriter(
@@ -475,7 +447,7 @@ def _shared():
   return make_writer, make_reader
 
 
-def test_unrolls_of_other_agents_are_told_apart(shared):
+def test_unrolls_of_other_agents_are_marked(shared):
   make_writer, make_reader = shared
   _write(make_writer(agent=0), [10, 11])
   _write(make_writer(agent=1, tables=(queue_lib.REPLAY, queue_lib.QUEUE)),
@@ -488,7 +460,7 @@ def test_unrolls_of_other_agents_are_told_apart(shared):
   assert {*numbers[3:]} == {0, 1, 2, 10, 11}
 
 
-def test_what_others_must_not_send_is_left_out_and_told(shared):
+def test_unrolls_that_others_must_not_send_are_rejected_and_counted(shared):
   make_writer, make_reader = shared
   refusals = unroll_filter.Refusals()
   _write(make_writer(agent=0, fingerprint=6), [10, 11])  # A stranger's.
@@ -503,10 +475,8 @@ def test_what_others_must_not_send_is_left_out_and_told(shared):
 
 
 def test_each_batch_is_of_one_version_and_of_the_next():
-  server = queue_lib.make_server([queue_lib.make_queue(unrolls.spec(), 64)],
-                                 None)
-  address, spec = f'localhost:{server.port}', unrolls.spec()
-  refusals = _Refusals()
+  _, address = _serve_queue()
+  spec, refusals = unrolls.spec(), _Refusals()
   writers = [queue_lib.UnrollWriter(address, spec, stamp=_stamp(n))
              for n in range(4)]
   # The first has died after it had sent one; another plays in its place, and
@@ -528,25 +498,13 @@ def test_each_batch_is_of_one_version_and_of_the_next():
   assert np.isnan(batch.env_outputs.reward).any()
 
 
-class _Pace:
-  """A pace that makes the learner pause until it is released."""
-  problem = 'the replay is away'
-  is_pausing = True
-
-  def must_pause(self, control):
-    if self.is_pausing:
-      control.on_pause('agent 0 is slow')
-    return self.is_pausing
-
-
 def test_reader_looks_for_no_batch_in_a_pause_and_says_why_none_comes():
-  pace = _Pace()
-  reader = batches_lib.BatchReader(_never(), pace=pace)
-  waits, pauses = [], []
-  control = control_lib.LoopControl(
-      on_wait=waits.append, on_pause=pauses.append)
+  pauses, waits = iter([True, False]), []
+  reader = batches_lib.BatchReader(
+      _never(), must_pause=lambda control: next(pauses),
+      problem=lambda: 'the replay is away')
+  control = control_lib.LoopControl(on_wait=waits.append)
   assert reader.poll(control) is None
-  assert (waits, pauses) == ([], ['agent 0 is slow'])
-  pace.is_pausing = False
+  assert not waits
   assert reader.poll(control) is None
-  assert waits == ['the replay is away'] and len(pauses) == 1
+  assert waits == ['the replay is away']

@@ -17,7 +17,6 @@ from impala_tf.core import learner as learner_lib
 from impala_tf.maths import distributions
 from impala_tf.optimizers import hyperparameters as hyperparameters_lib
 from impala_tf.optimizers import rmsprop
-from impala_tf.replay import kinds
 from tests.fixtures import two_cpus
 
 T, B, A, SHAPE = 6, 4, 3, (10, 5)  # Observations and actions of Catch.
@@ -60,7 +59,7 @@ def _squares(agent, unroll):
 
 
 def _learner(make_agent=_agent, loss_fn=_loss, strategy=None, after_step=None,
-             num_replayed=0, learns_from_fresh=True, **replaced):
+             **replaced):
   strategy = strategy or tf.distribute.OneDeviceStrategy('/cpu:0')
   settings = dataclasses.replace(CONFIG, optimizer=dataclasses.replace(
       CONFIG.optimizer,
@@ -77,8 +76,7 @@ def _learner(make_agent=_agent, loss_fn=_loss, strategy=None, after_step=None,
       lambda rate: rmsprop.RMSProp(
           rate, OPTIMIZER['decay'], lambda: hyperparameters.epsilon,
           OPTIMIZER['momentum']),
-      hyperparameters, strategy, numbers,
-      kinds.Kinds(num_replayed, learns_from_fresh) if num_replayed else None)
+      hyperparameters, strategy, numbers)
 
 
 def _unroll(core_state=(), seed=0):
@@ -153,34 +151,44 @@ def test_updates_are_gradient_clip_and_rmsprop(loss_fn, max_norm):
     assert np.abs(x - before).max() > 5e-4
 
 
-def test_metrics_are_the_losses_and_the_updates_own():
-  learner, unroll = _learner(), _unroll()
-  expected = _loss(learner.agent, unroll).metrics
-  metrics = learner.update(unroll)
-  assert set(metrics) == set(expected) | {'gradient_norm', 'learning_rate'}
-  for name, value in expected.items():
-    whole = np.sum if name.startswith('loss/') else np.mean
-    np.testing.assert_allclose(metrics[name], whole(value), rtol=1e-4,
-                               err_msg=name)
-  assert all(m.shape == () and m.dtype == tf.float32 for m in metrics.values())
+def _with_origin(unroll, num_replayed, *foreign):
+  """Marks a batch's last unrolls as replayed, some by other agents."""
+  indices = range(B)
+  return unroll._replace(origin=types.Origin(
+      tf.constant([i >= B - num_replayed for i in indices]),
+      is_foreign=tf.constant([i in foreign for i in indices])
+      if foreign else ()))
 
 
-@pytest.mark.parametrize('num_replayed', [1, 3])
-def test_replayed_unrolls_are_told_apart_and_count_no_frames(num_replayed):
+@pytest.mark.parametrize('num_replayed, foreign', [
+    (0, ()), (1, ()), (3, (2,)),
+    pytest.param(3, (1, 2, 3), marks=pytest.mark.slow)])
+def test_metrics_are_the_losses_of_all_and_of_each_kind(num_replayed, foreign):
   learner, unroll = _learner(num_replayed=num_replayed), _unroll()
   expected = _loss(learner.agent, unroll).metrics
-  metrics = learner.update(unroll)
+  metrics = learner.update(_with_origin(unroll, num_replayed, *foreign))
   num_fresh = B - num_replayed
   assert learner.num_frames.numpy() == T * num_fresh * FRAMES_PER_STEP
+  kinds = {'': range(B)}
+  if num_replayed:
+    kinds |= {'fresh/': range(num_fresh), 'replayed/': range(num_fresh, B)}
+  if foreign:
+    kinds |= {'foreign/': foreign, 'own/': [
+        i for i in range(num_fresh, B) if i not in foreign]}
+  wanted = {}
   for name, value in expected.items():
     if value.shape.rank == 0:
-      assert f'fresh/{name}' not in metrics
+      wanted[name] = value
       continue
-    whole = np.sum if name.startswith('loss/') else np.mean
-    for kind, values in (('', value), ('fresh/', value[:num_fresh]),
-                         ('replayed/', value[num_fresh:])):
-      np.testing.assert_allclose(metrics[kind + name], whole(values), rtol=1e-4,
-                                 err_msg=kind + name)
+    for kind, indices in kinds.items():
+      values = value.numpy()[list(indices)]
+      wanted[kind + name] = (
+          np.sum(values) if name.startswith('loss/') else
+          np.mean(values) if len(values) else np.nan)
+  assert set(metrics) == set(wanted) | {'gradient_norm', 'learning_rate'}
+  for name, value in wanted.items():
+    np.testing.assert_allclose(metrics[name], value, rtol=1e-4, err_msg=name)
+  assert all(m.shape == () and m.dtype == tf.float32 for m in metrics.values())
 
 
 @pytest.mark.slow
@@ -189,7 +197,7 @@ def test_fresh_unrolls_that_only_pace_count_frames_and_teach_nothing():
       num_replayed=3, learns_from_fresh=False, unroll_metrics=['loss/total']
   ), _learner()
   unroll = _unroll()
-  metrics = paced.update(unroll)
+  metrics = paced.update(_with_origin(unroll, 3))
   assert paced.num_frames.numpy() == T * 1 * FRAMES_PER_STEP
   replayed = tf.nest.map_structure(
       lambda t: t[:, 1:], unroll._replace(
@@ -204,34 +212,6 @@ def test_fresh_unrolls_that_only_pace_count_frames_and_teach_nothing():
   assert not any(name.startswith('fresh/') for name in metrics)
   np.testing.assert_allclose(
       metrics['replayed/loss/total'], np.sum(expected), rtol=1e-4)
-
-
-def _with_foreign(unroll, *indices):
-  """Returns a batch whose unrolls with these indices other agents played."""
-  return unroll._replace(origin=types.Origin(
-      tf.constant([False] + [True] * (B - 1)),
-      is_foreign=tf.constant([i in indices for i in range(B)])))
-
-
-@pytest.mark.parametrize('foreign', [(2,), (1, 3), (1, 2, 3), ()])
-@pytest.mark.slow
-def test_unrolls_of_other_agents_are_told_apart(foreign):
-  learner, unroll = _learner(num_replayed=B - 1), _unroll()
-  expected = _loss(learner.agent, unroll).metrics
-  metrics = learner.update(_with_foreign(unroll, *foreign))
-  own = [i for i in range(1, B) if i not in foreign]
-  for name, value in expected.items():
-    if value.shape.rank == 0:
-      assert f'own/{name}' not in metrics
-      continue
-    for kind, indices in (('own/', own), ('foreign/', list(foreign))):
-      numbers = value.numpy()[indices]
-      if name.startswith('loss/'):
-        wanted = np.sum(numbers)
-      else:
-        wanted = np.mean(numbers) if indices else np.nan
-      np.testing.assert_allclose(metrics[kind + name], wanted, rtol=1e-4,
-                                 err_msg=kind + name)
 
 
 def test_every_parameter_learns_through_the_lstm_too():
@@ -320,14 +300,6 @@ def _observed(unroll, compile_step=False):
   return gradients(unroll).metrics['observation']
 
 
-def test_frames_are_transitions_times_action_repeats():
-  learner = _learner(_Scale, _square)
-  for i in range(3):
-    assert learner.num_updates.numpy() == i
-    assert learner.num_frames.numpy() == i * 6 * 4 * 4
-    learner.update(_unroll())
-
-
 @pytest.mark.parametrize('compile_step', [
     False, pytest.param(True, marks=pytest.mark.slow)])
 def test_moments_are_those_of_all_observations_that_were_learned_from(
@@ -383,13 +355,6 @@ def test_the_learning_rate_anneals_to_0_at_total_frames():
   assert learner.agent.factor.numpy() == before < 1
 
 
-def test_rate_that_is_not_annealed_stays():
-  learner = _learner(_Scale, _square, annealed=False,
-                     total_frames=2 * FRAMES_PER_UPDATE)
-  rates = [learner.update(_unroll())['learning_rate'] for _ in range(4)]
-  np.testing.assert_array_equal(rates, np.float32([LEARNING_RATE] * 4))
-
-
 def test_gradients_and_apply_are_the_update():
   whole, apart = _learner(), _learner()
   for i in range(2):
@@ -404,34 +369,23 @@ def test_gradients_and_apply_are_the_update():
     np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-6, err_msg=v.name)
 
 
-def test_gradients_of_two_workers_can_be_applied_by_one():
-  learner, worker = _learner(loss_fn=_squares), _learner(loss_fn=_squares)
-  before = _parameters(learner)
-  gradients = worker.gradients(_unroll())
-  np.testing.assert_array_equal(_parameters(worker)[0], before[0])
-  assert [g.shape for g in gradients.values] == [p.shape for p in before]
-  learner.apply(gradients)
-  assert all(np.any(x != y) for x, y in zip(_parameters(learner), before))
-
-
-def _entropy_bonus(hyperparameters):
-  """Makes a loss whose gradient is the entropy cost."""
-
-  def loss(agent, unroll):
-    del unroll
-    return types.LossOutput(
-        hyperparameters.present().entropy_cost * agent.factor, {})
-
-  return loss
-
-
 def test_hyperparameters_are_read_at_every_update_and_nothing_is_retraced():
   strategy = tf.distribute.OneDeviceStrategy('/cpu:0')
   with strategy.scope():
     hyperparameters = hyperparameters_lib.Hyperparameters(CONFIG)
     agent = _Scale()
+  num_traces = 0
+
+  def entropy_bonus(agent, unroll):
+    """Computes a loss whose gradient is the entropy cost."""
+    nonlocal num_traces
+    del unroll
+    num_traces += 1
+    return types.LossOutput(
+        hyperparameters.present().entropy_cost * agent.factor, {})
+
   learner = learner_lib.Learner(
-      agent, learner_lib.Objective(_entropy_bonus(hyperparameters)),
+      agent, learner_lib.Objective(entropy_bonus),
       lambda rate: rmsprop.RMSProp(rate, 0.9, lambda: hyperparameters.epsilon),
       hyperparameters, strategy, learner_lib.Settings(
           total_frames=1, frames_per_step=1, compile_step=False,
@@ -451,7 +405,7 @@ def test_hyperparameters_are_read_at_every_update_and_nothing_is_retraced():
     np.testing.assert_allclose(metrics['gradient_norm'], entropy_cost,
                                rtol=1e-6)
     np.testing.assert_allclose(agent.factor.numpy(), factor, rtol=1e-5)
-  assert learner._distributed_step.experimental_get_tracing_count() == 1
+  assert num_traces == 1
 
 
 def test_entropy_cost_falls_linearly_with_the_frames_to_its_last_share():
@@ -462,7 +416,8 @@ def test_entropy_cost_falls_linearly_with_the_frames_to_its_last_share():
             entropy_cost=0.5, entropy_annealed_to=0.25)))
     agent = _Scale()
   learner = learner_lib.Learner(
-      agent, learner_lib.Objective(_entropy_bonus(hyperparameters)),
+      agent, learner_lib.Objective(lambda agent, unroll: types.LossOutput(
+          hyperparameters.present().entropy_cost * agent.factor, {})),
       lambda rate: rmsprop.RMSProp(rate, 0.9, lambda: 0.1), hyperparameters,
       strategy, learner_lib.Settings(
           total_frames=4 * T * B, frames_per_step=1, compile_step=False,
@@ -549,10 +504,10 @@ def _on_two_cpus():
                        strategy, num_replayed=1)
     agent = learner.agent
     for i in range(2):
-      metrics = learner.update(_with_foreign(
-          _unroll(agent.initial_state(B), seed=i), B - 1))
-    learner.update(_with_foreign(
-        _with_nan(_unroll(agent.initial_state(B))), B - 1))
+      metrics = learner.update(_with_origin(
+          _unroll(agent.initial_state(B), seed=i), 1, B - 1))
+    learner.update(_with_origin(
+        _with_nan(_unroll(agent.initial_state(B))), 1, B - 1))
     results.append((
         [[x.numpy() for x in strategy.experimental_local_results(v)]
          for v in agent.variables],

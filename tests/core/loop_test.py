@@ -120,48 +120,42 @@ def test_each_update_is_published_and_the_last_is_saved(tmp_path):
   assert run.shown == run.rows
 
 
-def test_nothing_is_learned_once_all_frames_are(tmp_path):
-  run = _Run(tmp_path, [_unroll()] * 9, total_frames=100)
-  assert run.saved == [1]
-
-
 @pytest.mark.parametrize('stop_after', [0, 2])
-def test_told_to_stop_it_saves(tmp_path, stop_after):
+def test_run_that_stops_saves(tmp_path, stop_after):
   run = _Run(tmp_path, [_unroll()] * 9, stop_after=stop_after)
   assert run.published == list(range(1, stop_after + 1))
   assert run.saved == [stop_after] and not run.is_done
 
 
-class _Told:
-  """A callback that keeps what it is told, and raises an error at the end."""
+class _Stopper:
+  """A callback that keeps each update, and ends the run after some."""
 
-  def __init__(self, limit, error):
+  def __init__(self, limit=None):
     self.updates = []
     self._limit = limit
-    self._error = error
 
   def after_update(self, update):
     self.updates.append(update)
     if len(self.updates) == self._limit:
-      raise self._error
+      raise interfaces.StopTraining
 
 
-def test_callback_is_told_of_each_update_and_ends_the_run(tmp_path):
-  told = _Told(3, interfaces.StopTraining())
-  run = _Run(tmp_path, [_unroll()] * 9, skipped=(2,), callbacks=[told])
+def test_callback_gets_each_update_and_ends_the_run(tmp_path):
+  stopper = _Stopper(3)
+  run = _Run(tmp_path, [_unroll()] * 9, skipped=(2,), callbacks=[stopper])
   assert run.is_done and run.saved == [3]
-  assert [(u.updates, u.frames) for u in told.updates] == [
+  assert [(u.updates, u.frames) for u in stopper.updates] == [
       (1, 100), (2, 200), (3, 300)]
-  assert [u.metrics.get('metric') for u in told.updates] == [0., None, 20.]
-  assert {u.episode_return for u in told.updates} == {None}
+  assert [u.metrics.get('metric') for u in stopper.updates] == [0., None, 20.]
+  assert {u.episode_return for u in stopper.updates} == {None}
 
 
 def test_run_is_done_once_a_hundred_episodes_are_good_enough(tmp_path):
   unrolls = [_unroll(returns=[1., 1., 3., 3.])] * 99
-  told = _Told(None, None)
-  run = _Run(tmp_path, unrolls, stop_at_return=2., callbacks=[told])
+  stopper = _Stopper()
+  run = _Run(tmp_path, unrolls, stop_at_return=2., callbacks=[stopper])
   assert run.is_done and run.saved == [25]  # Of 4 episodes each.
-  assert told.updates[-1].episode_return == 2.
+  assert stopper.updates[-1].episode_return == 2.
   run = _Run(tmp_path, unrolls[:30], stop_at_return=2.01)
   assert not run.is_done and run.saved == [30]
 
@@ -178,7 +172,7 @@ def test_error_before_the_first_update_leaves_nothing(tmp_path):
   assert not saved and not metrics.read_rows(str(tmp_path))
 
 
-def test_failure_is_raised_and_what_was_learned_is_saved(tmp_path):
+def test_failure_is_raised_and_a_checkpoint_saved(tmp_path):
   saved = []
 
   def publish(version):
@@ -192,32 +186,24 @@ def test_failure_is_raised_and_what_was_learned_is_saved(tmp_path):
   assert [r['updates'] for r in metrics.read_rows(str(tmp_path))] == [1]
 
 
-def test_where_another_learner_is_lost_nothing_is_saved(tmp_path):
+def _lose(version):
+  if version == 3:
+    raise waiting.PeerLost('lost')
+
+
+def _failing_gauges():
+  raise ConnectionError('the server does not answer')
+
+
+def test_nothing_is_saved_if_another_learner_is_lost(tmp_path):
   saved = []
-
-  def publish(version):
-    if version == 3:
-      raise waiting.PeerLost('lost')
-
   with pytest.raises(waiting.PeerLost):
-    _Run(tmp_path, [_unroll()] * 9, publish=publish, save=_note(saved))
+    _Run(tmp_path, [_unroll()] * 9, publish=_lose, save=_note(saved))
   assert not saved
   assert len(metrics.read_rows(str(tmp_path))) == 2
-
-
-def test_nothing_is_saved_after_a_loss_even_if_the_last_row_fails(tmp_path):
-  saved = []
-
-  def publish(version):
-    if version == 2:
-      raise waiting.PeerLost('lost')
-
-  def gauges():
-    raise ConnectionError('the server does not answer')
-
-  with pytest.raises(ConnectionError):
-    _Run(tmp_path, [_unroll()] * 9, row_secs=1e9, publish=publish,
-         save=_note(saved), gauges=gauges)
+  with pytest.raises(ConnectionError):  # Of the last row.
+    _Run(tmp_path, [_unroll()] * 9, row_secs=1e9, publish=_lose,
+         save=_note(saved), gauges=_failing_gauges)
   assert not saved
 
 
@@ -237,12 +223,7 @@ def test_rows_are_of_the_unrolls_of_all_learners(tmp_path):
   assert row['level/catch/frames'] == 2 * 2 * FRAMES // 2
 
 
-def test_checkpoints_come_with_time(tmp_path):
-  run = _Run(tmp_path, [_unroll()] * 3, checkpoint_secs=1e-9)
-  assert run.saved == [1, 2, 3, 3]
-
-
-def test_row_sums_up_what_came_since_the_last(tmp_path):
+def test_row_summarises_the_updates_since_the_last(tmp_path):
   unrolls = [_unroll(version=0), _unroll(version=1), _unroll(version=1)]
   run = _Run(tmp_path, unrolls, row_secs=1e9)
   row, = run.rows  # Written at the end, though no row was due.
@@ -258,7 +239,7 @@ def test_row_sums_up_what_came_since_the_last(tmp_path):
   assert row['episodes'] == 0 and 'episode_return' not in row
 
 
-def test_episodes_are_counted_once_where_they_end(tmp_path):
+def test_episodes_are_counted_once_at_their_ends(tmp_path):
   # x_0 is FIRST: that episode's end was in the unroll before.
   run = _Run(tmp_path, [_unroll(returns=[5., 1., 3.], step_type=FIRST)])
   row, = run.rows
@@ -281,14 +262,17 @@ def test_lost_episodes_have_a_column_and_no_return(tmp_path):
 def test_replayed_unrolls_count_for_their_own_lag_alone(tmp_path):
   # Versions are 0 and -1: the second unroll of the batch is a replayed one.
   run = _Run(tmp_path, [_unroll(returns=[5., 1., 3.], step_type=FIRST)],
-             num_fresh=1)
+             num_fresh=1, levels=('tmaze/1', 'catch'))
   row, = run.rows
+  assert row['level/tmaze/1/frames'] == 0
+  assert 'level/tmaze/1/episode_return' not in row
+  assert row['level/catch/episode_return'] == 4.
   assert row['policy_lag'] == row['policy_lag_max'] == 0
   assert row['replayed/policy_lag'] == 1
   assert row['episodes'] == 2 and row['episode_return'] == (5 + 3) / 2
 
 
-def test_levels_are_told_apart_and_their_frames_add_up(tmp_path):
+def test_levels_have_columns_and_their_frames_add_up(tmp_path):
   # The second unroll of each batch is of level 0, the first of level 1.
   unrolls = [_unroll(returns=[5., 1., 3.])] * 2
   run = _Run(tmp_path, unrolls, levels=('tmaze/1', 'catch'))
@@ -305,21 +289,6 @@ def test_levels_are_told_apart_and_their_frames_add_up(tmp_path):
   assert run.totals.level_frames.numpy().tolist() == [FRAMES, FRAMES]
 
 
-def test_replayed_unrolls_count_for_no_level(tmp_path):
-  run = _Run(tmp_path, [_unroll(returns=[5., 1., 3.])], num_fresh=1,
-             levels=('tmaze/1', 'catch'))
-  row, = run.rows
-  assert row['level/tmaze/1/frames'] == 0
-  assert 'level/tmaze/1/episode_return' not in row
-  assert row['level/catch/episode_return'] == 4.
-
-
-def test_one_level_is_not_told_apart(tmp_path):
-  run = _Run(tmp_path, [_unroll(returns=[5.])])
-  assert not [name for name in run.rows[0] if name.startswith('level/')]
-  assert run.totals.level_frames is None  # Nor kept in its checkpoints.
-
-
 def test_best_return_is_of_full_windows_and_never_falls(tmp_path):
   # 4 episodes each: the window is full with the 25th unroll.
   good, bad = _unroll(returns=[9.] * 4), _unroll(returns=[1.] * 4)
@@ -332,7 +301,7 @@ def test_best_return_is_of_full_windows_and_never_falls(tmp_path):
   assert float(run.totals.best_return) == best[0]
 
 
-def test_time_and_best_return_go_on_from_what_was_restored(tmp_path):
+def test_time_and_best_return_go_on_from_restored_ones(tmp_path):
   totals = training_log.Totals()
   totals.secs.assign(1000.)
   totals.best_return.assign(3.)
@@ -354,12 +323,6 @@ def test_skipped_updates_count_and_leave_the_means_alone(tmp_path):
   assert not (tmp_path / skipped_updates.FILE_NAME).exists()
 
 
-def test_row_of_skipped_updates_alone_can_be_written(tmp_path):
-  run = _Run(tmp_path, [_unroll()] * 2, skipped=(1, 2))
-  assert [row['frames'] for row in run.rows] == [100, 200]
-  assert all('metric' not in row for row in run.rows)
-
-
 def test_run_of_nothing_but_skipped_updates_ends_with_the_batch(tmp_path):
   unrolls = [_unroll(version=v) for v in range(9)]
   saved = []
@@ -368,7 +331,9 @@ def test_run_of_nothing_but_skipped_updates_ends_with_the_batch(tmp_path):
   assert skipped_updates.FILE_NAME in str(error.value)
   assert '\n' not in str(error.value)
   assert saved == [6]
-  assert metrics.read_rows(str(tmp_path))[-1]['updates'] == 6
+  rows = metrics.read_rows(str(tmp_path))
+  assert [row['updates'] for row in rows] == [1, 2, 3, 4, 5, 6]
+  assert [row['updates'] for row in rows if 'metric' in row] == [3]
   batch = np.load(tmp_path / skipped_updates.FILE_NAME)
   assert batch['policy_version'].tolist() == [5, 4]  # The sixth.
   np.testing.assert_array_equal(
@@ -400,17 +365,13 @@ def test_checkpoint_that_fails_is_counted_and_training_goes_on(tmp_path):
 
 def test_row_that_fails_loses_no_checkpoint(tmp_path):
   saved = []
-
-  def gauges():
-    raise ConnectionError('the server does not answer')
-
   with pytest.raises(ConnectionError, match='does not answer'):
     _Run(tmp_path, [_unroll()] * 4, row_secs=1e9, save=_note(saved),
-         gauges=gauges)
+         gauges=_failing_gauges)
   assert saved == [4]
 
 
-def test_rows_tell_the_hyperparameters_of_their_moment(tmp_path):
+def test_rows_have_the_hyperparameters_of_their_moment(tmp_path):
   learner = _Learner()
   costs = iter((0.125, 0.25))
 

@@ -1,6 +1,7 @@
 """Actors get the newest parameters, whole or not at all."""
 
 import contextlib
+import itertools
 import os
 import signal
 import threading
@@ -13,7 +14,6 @@ import tensorflow as tf
 
 from impala_tf.comms import newest_sender
 from impala_tf.comms import parameter_memory
-from impala_tf.comms import reverb_calls
 from impala_tf.core import queue as queue_lib
 from impala_tf.core import weights
 from tests.fixtures import programs
@@ -31,26 +31,34 @@ def _values(variables):
 
 
 def _publisher(address, variables, frames_at=lambda version: 0,
-               through=lambda table: [table]):
+               through=lambda table: [table.write]):
   """Makes a publisher; `through` maps the table to its destinations."""
   return weights.Publisher(
       weights.make_snapshot(variables), frames_at,
       through(weights.Table(address)))
 
 
-def _in_background(table):
-  return weights.in_other_processes(table, None, all_wait=False)
+def _background(memory, all_wait=False):
+  """Returns a `through` of threads that write to a memory and to the table."""
+  return lambda table: weights.in_other_processes(table, memory, all_wait)
+
+
+@contextlib.contextmanager
+def _serving(learners, memory=None, port=None, *tables):
+  """Yields the address of a server by which the memory is found."""
+  server = queue_lib.make_server(
+      [*weights.make_tables(learners, memory), *tables], port)
+  yield f'localhost:{server.port}'
+  server.stop()
 
 
 @pytest.fixture(name='ends')
 def _ends():
   """Yields the learner's variables and publisher, the actor's and fetcher."""
   learners, actors = _variables(1), _variables(0)
-  server = queue_lib.make_server(weights.make_tables(learners), port=None)
-  address = f'localhost:{server.port}'
-  yield (learners, _publisher(address, learners), actors,
-         weights.Fetcher(address, actors))
-  server.stop()
+  with _serving(learners) as address:
+    yield (learners, _publisher(address, learners), actors,
+           weights.Fetcher(address, actors))
 
 
 def _until(condition):
@@ -61,14 +69,10 @@ def _until(condition):
     time.sleep(0.01)
 
 
-def test_nothing_is_fetched_before_anything_is_published(ends):
-  _, _, actors, fetcher = ends
-  assert fetcher.fetch() is None
-  assert _values(actors) == _values(_variables(0))
-
-
 def test_first_parameters_are_waited_for_as_long_as_the_caller_will(ends):
   _, publisher, actors, fetcher = ends
+  assert fetcher.fetch() is None
+  assert _values(actors) == _values(_variables(0))
   causes = []
 
   def poll(cause):
@@ -81,161 +85,84 @@ def test_first_parameters_are_waited_for_as_long_as_the_caller_will(ends):
   assert _values(actors) == _values(_variables(1))
 
 
-def test_parameters_arrive_in_their_shapes(ends):
-  learners, publisher, actors, fetcher = ends
-  learners[0].assign([[1., 2.], [3., 4.], [5., 6.]])
-  learners[2].assign(7.)
-  publisher.publish(5)
-  assert fetcher.fetch() == 5
-  assert _values(actors) == [[[1., 2.], [3., 4.], [5., 6.]], [1., 1.], 7.]
-
-
-def test_moments_in_float64_travel_as_float32():
-  learners = [tf.Variable([1., 2.]), tf.Variable([0.1, 3.], dtype=tf.float64)]
-  actors = [tf.Variable(tf.zeros_like(v)) for v in learners]
-  server = queue_lib.make_server(weights.make_tables(learners), port=None)
-  address = f'localhost:{server.port}'
-  publisher = _publisher(address, learners)
-  publisher.publish(1)
-  assert weights.Fetcher(address, actors).fetch() == 1
-  assert actors[1].dtype == tf.float64
-  assert _values(actors) == [[1., 2.], [np.float32(0.1), 3.]]
-  server.stop()
-
-
-def test_float32_becomes_bfloat16_where_variables_are_so():
-  learners = [tf.Variable([1., 1 + 2**-10, 1 + 3 * 2**-8]), tf.Variable([.1])]
-  actors = [tf.Variable(tf.zeros([3], tf.bfloat16)), tf.Variable([0.])]
-  server = queue_lib.make_server(weights.make_tables(learners), port=None)
-  address = f'localhost:{server.port}'
-  publisher = _publisher(address, learners)
-  publisher.publish(1)
-  weights.Fetcher(address, actors).fetch()
-  server.stop()
+@pytest.mark.parametrize('may_share', [True, False])
+def test_parameters_travel_as_float32_to_variables_of_any_type(may_share):
+  learners = [tf.Variable([1., 1 + 2**-10, 1 + 3 * 2**-8]),
+              tf.Variable([0.1, 3.], dtype=tf.float64)]
+  actors = [tf.Variable(tf.zeros([3], tf.bfloat16)),
+            tf.Variable(tf.zeros([2], tf.float64))]
+  memory = parameter_memory.make(5) if may_share else None
+  with _serving(learners, memory) as address:
+    _publisher(address, learners, through=_background(memory)).publish(1)
+    weights.Fetcher(address, actors).wait(lambda cause: None)
   # To the nearest of 8 bits, and to the even one of two.
   np.testing.assert_array_equal(
       tf.cast(actors[0], tf.float32), [1., 1., 1 + 2**-6])
-  np.testing.assert_array_equal(actors[1], learners[1])
+  assert actors[1].numpy().tolist() == [np.float32(0.1), 3.]
 
 
 def test_newest_wins_and_stays(ends):
   learners, publisher, actors, fetcher = ends
+  learners[0].assign([[1., 2.], [3., 4.], [5., 6.]])
   for version in (1, 2, 3):
     learners[1].assign([version, -version])
     publisher.publish(version)
   assert fetcher.fetch() == 3
   actors[2].assign(9.)  # A sign that nothing is fetched twice.
   assert fetcher.fetch() == 3
-  assert _values(actors)[1:] == [[3., -3.], 9.]
+  assert _values(actors) == [[[1., 2.], [3., 4.], [5., 6.]], [3., -3.], 9.]
 
 
 def test_learner_is_asked_at_the_first_of_so_many_calls():
   learners, actors = _variables(1), _variables(0)
-  server = queue_lib.make_server(weights.make_tables(learners), port=None)
-  address = f'localhost:{server.port}'
-  publisher = _publisher(address, learners)
-  fetcher = weights.Fetcher(address, actors, interval=3)
-  assert fetcher.fetch() is None and fetcher.fetch() is None  # Asks on.
-  fetched = []
-  for version in range(1, 9):
-    learners[2].assign(float(version))
-    publisher.publish(version)
-    fetched.append(fetcher.fetch())
-    assert _values(actors)[2] == fetched[-1]
+  with _serving(learners) as address:
+    publisher = _publisher(address, learners)
+    fetcher = weights.Fetcher(address, actors, interval=3)
+    assert fetcher.fetch() is None and fetcher.fetch() is None  # Asks on.
+    fetched = []
+    for version in range(1, 9):
+      learners[2].assign(float(version))
+      publisher.publish(version)
+      fetched.append(fetcher.fetch())
+      assert _values(actors)[2] == fetched[-1]
   assert fetched == [1, 1, 1, 4, 4, 4, 7, 7]
 
 
-def test_snapshot_is_not_changed_by_the_next_update(ends):
-  learners, publisher, _, _ = ends
-  snapshot = publisher.snapshot()
-  learners[1].assign([5., 5.])
-  np.testing.assert_array_equal(snapshot, np.ones(9))
-
-
-@pytest.fixture(name='background')
-def _background():
-  """Yields as `ends` does, but a thread publishes."""
+def test_background_publisher_drops_older_versions():
   learners, actors = _variables(1), _variables(0)
-  server = queue_lib.make_server(weights.make_tables(learners), port=None)
-  address = f'localhost:{server.port}'
-  yield (learners, _publisher(address, learners, through=_in_background),
-         actors, weights.Fetcher(address, actors))
-  server.stop()
+  with _serving(learners) as address:
+    fetcher = weights.Fetcher(address, actors)
+    publisher = _publisher(address, learners, through=_background(None))
+    publisher.publish(20)
+    learners[2].assign(20.)
+    _until(lambda: fetcher.fetch() == 20)
+    assert _values(actors)[2] == 1.  # As when it was published.
+    # As by a thread that comes late.
+    publisher.publish(19)
+    learners[2].assign(21.)
+    publisher.publish(21)
+    versions = []
 
+    def newest():
+      versions.append(fetcher.fetch())
+      return versions[-1] == 21
 
-def test_background_publisher_ends_with_the_newest(background):
-  learners, background, actors, fetcher = background
-  for version in range(1, 21):
-    learners[2].assign(float(version))
-    background.publish(version)
-  _until(lambda: fetcher.fetch() == 20)
-  assert _values(actors)[2] == 20.
-
-
-def test_background_publisher_drops_what_is_older(background):
-  learners, background, actors, fetcher = background
-  learners[2].assign(20.)
-  background.publish(20)
-  _until(lambda: fetcher.fetch() == 20)
-  # As by a thread that comes late.
-  background.publish(19)
-  learners[2].assign(21.)
-  background.publish(21)
-  versions = []
-
-  def newest():
-    versions.append(fetcher.fetch())
-    return versions[-1] == 21
-
-  _until(newest)
+    _until(newest)
   assert 19 not in versions and _values(actors)[2] == 21.
 
 
-@pytest.mark.parametrize('lag_updates', [0, 1, 3])
+@pytest.mark.parametrize('lag_updates', [0, 3])
 def test_delayed_publisher_is_exactly_so_many_updates_late(lag_updates):
   learners, actors = _variables(1), _variables(0)
-  server = queue_lib.make_server(weights.make_tables(learners), port=None)
-  address = f'localhost:{server.port}'
-  fetcher = weights.Fetcher(address, actors)
-  delayed = _publisher(address, learners, through=lambda table: [
-      weights.Delayed(table, lag_updates)])
-  learners[2].assign(10.)
-  delayed.publish(10)
-  for version in range(11, 20):
-    learners[2].assign(float(version))
-    delayed.publish(version)
-    expected = max(10, version - lag_updates)
-    assert fetcher.fetch() == expected == _values(actors)[2]
-  server.stop()
-
-
-def test_parameters_of_another_agent_are_refused_whole():
-  learners = _variables(1)
-  server = queue_lib.make_server(weights.make_tables(learners), port=None)
-  address = f'localhost:{server.port}'
-  publisher = _publisher(address, learners)
-  publisher.publish(1)
-  small = [tf.Variable([0., 0.])]
-  fetcher = weights.Fetcher(address, small)
-  with pytest.raises(ValueError, match='9 parameters, but this agent has 2'):
-    fetcher.fetch()
-  assert _values(small) == [[0., 0.]]
-
-
-@pytest.mark.slow
-def test_killed_server_is_told_within_a_deadline(monkeypatch):
-  with unrolls.server_process() as (process, address):
-    fetcher = weights.Fetcher(address, unrolls.variables())
-    assert fetcher.fetch() is None
-    process.kill()
-    process.wait()
-    monkeypatch.setattr(reverb_calls, '_PROBE_TIMEOUT_SECS', 2)
-    start = time.monotonic()
-    with pytest.raises(ConnectionError, match='does not answer'):
-      fetcher.fetch()
-    with pytest.raises(ConnectionError, match='does not answer'):
-      weights.Fetcher(address, unrolls.variables()).fetch()
-    assert time.monotonic() - start < 20
+  with _serving(learners) as address:
+    fetcher = weights.Fetcher(address, actors)
+    delayed = _publisher(address, learners, through=lambda table: [
+        weights.delayed(table.write, lag_updates)])
+    for version in range(10, 20):
+      learners[2].assign(float(version))
+      delayed.publish(version)
+      expected = max(10, version - lag_updates)
+      assert fetcher.fetch() == expected == _values(actors)[2]
 
 
 def _suspend(process):
@@ -262,30 +189,7 @@ def test_server_that_was_suspended_is_waited_for():
     assert weights.Fetcher(address, unrolls.variables()).fetch() == 7
 
 
-def test_parameters_are_those_of_the_call_where_a_thread_publishes(background):
-  learners, background, actors, fetcher = background
-  background.publish(1)
-  learners[2].assign(7.)
-  _until(lambda: fetcher.fetch() == 1)
-  assert _values(actors) == _values(_variables(1))
-
-
 # Through the learner's memory.
-
-
-@contextlib.contextmanager
-def _serving(learners, memory, port=None, *tables):
-  """Yields the address of a server by which the memory is found."""
-  server = queue_lib.make_server(
-      [*weights.make_tables(learners, memory), *tables], port)
-  yield f'localhost:{server.port}'
-  server.stop()
-
-
-def _shared(address, learners, memory):
-  """Makes a publisher to a memory and to the table."""
-  return _publisher(address, learners, through=lambda table:
-                    weights.in_other_processes(table, memory, all_wait=False))
 
 
 class _Sharing:
@@ -302,10 +206,11 @@ class _Sharing:
     self.now = 0.
     self.learners = learners
     self.memory = memory
+    self.address = address
     self.publisher = _publisher(
         address, learners, lambda version: 10 * version, lambda table: [
-            newest_sender.NewestSender(memory.write),
-            weights.TableOnDemand(table, lambda: self.now)])
+            newest_sender.NewestSender(memory.write).write,
+            weights.on_demand(table, lambda: self.now)])
     self.publisher.publish(0)
     self.actors, self.remote_actors = _variables(0), _variables(0)
     self.here = weights.Fetcher(address, self.actors)
@@ -341,49 +246,9 @@ def test_fetched_parameters_do_not_change_with_the_memory(sharing):
   sharing.publish(1)
   _until(lambda: sharing.here.fetch() == 1)
   sharing.publish(2)
-  later = weights.Fetcher(
-      sharing.here._client.server_address, sharing.remote_actors)
+  later = weights.Fetcher(sharing.address, sharing.remote_actors)
   _until(lambda: later.fetch() == 2)
   assert _values(sharing.actors)[2] == 1.
-
-
-class _Table:
-  """A table that notes what is written, and how often it was read."""
-
-  def __init__(self):
-    self.versions = []
-    self.times_read = 0
-
-  def write(self, stamp, parameters):
-    del parameters
-    self.versions.append(stamp.version)
-
-  def num_samples(self):
-    return self.times_read
-
-
-def test_table_gets_parameters_each_second_unless_it_is_read():
-  now, table = 0., _Table()
-  on_demand = weights.TableOnDemand(table, lambda: now)
-
-  def write(version):
-    on_demand.write(parameter_memory.Stamp(version, 0), np.zeros(1))
-    return version in table.versions
-
-  _until(lambda: write(0))
-  write(1)  # At the same time.
-  now = 1.
-  _until(lambda: write(2))
-  assert table.versions == [0, 2]
-  now, table.times_read = 2., 1
-  _until(lambda: write(3))  # Sees that it was read.
-  _until(lambda: write(4))  # At the same time.
-  now = 20.  # It is read no more.
-  _until(lambda: write(5))
-  write(6)
-  now = 21.
-  _until(lambda: write(7))
-  assert table.versions[-2:] == [5, 7]
 
 
 def test_peers_elsewhere_get_each_update_while_they_read(sharing):
@@ -410,8 +275,8 @@ def test_peers_elsewhere_get_each_update_while_they_read(sharing):
 def test_table_gets_each_update_if_all_wait_for_it():
   learners, memory = _variables(1), parameter_memory.make(9)
   with _serving(learners, memory) as address:
-    publisher = _publisher(address, learners, through=lambda table:
-                           weights.in_other_processes(table, memory, True))
+    publisher = _publisher(
+        address, learners, through=_background(memory, all_wait=True))
     fetcher = weights.Fetcher(address, _variables(0), may_share=False)
     for version in range(5):
       publisher.publish(version)
@@ -423,8 +288,8 @@ def test_updates_do_not_wait_for_a_server_that_was_stopped():
   with unrolls.server_process() as (process, address):
     variables = unrolls.variables()
     memory = parameter_memory.make(weights.num_parameters(variables))
-    publisher = _publisher(address, variables, through=lambda table:
-                           weights.in_other_processes(table, memory, True))
+    publisher = _publisher(
+        address, variables, through=_background(memory, all_wait=True))
     publisher.publish(0)
     reader = parameter_memory.find([memory.table_name])
     _suspend(process)
@@ -437,25 +302,17 @@ def test_updates_do_not_wait_for_a_server_that_was_stopped():
     assert time.monotonic() - start < 30  # It would never answer.
 
 
-def test_moments_in_float64_are_shared_as_float32():
-  learners = [tf.Variable([1., 2.]), tf.Variable([0.1, 3.], dtype=tf.float64)]
-  actors = [tf.Variable(tf.zeros_like(v)) for v in learners]
-  memory = parameter_memory.make(4)
-  with _serving(learners, memory) as address:
-    _shared(address, learners, memory).publish(1)
-    weights.Fetcher(address, actors).wait(lambda cause: None)
-  assert _values(actors) == [[1., 2.], [np.float32(0.1), 3.]]
-
-
-def test_shared_parameters_of_another_agent_are_refused_whole(sharing):
+@pytest.mark.parametrize('may_share', [True, False])
+def test_parameters_of_another_agent_are_refused_whole(sharing, may_share):
+  _until(lambda: sharing.elsewhere.fetch() == 0)
   small = [tf.Variable([0., 0.])]
-  fetcher = weights.Fetcher(sharing.here._client.server_address, small)
+  fetcher = weights.Fetcher(sharing.address, small, may_share=may_share)
   with pytest.raises(ValueError, match='9 parameters, but this agent has 2'):
     fetcher.fetch()
   assert _values(small) == [[0., 0.]]
 
 
-def test_death_within_a_write_is_told(sharing):
+def test_death_within_a_write_is_an_error(sharing):
   sharing.publish(1)
   _until(lambda: sharing.here.fetch() == 1)
 
@@ -466,63 +323,51 @@ def test_death_within_a_write_is_told(sharing):
       raise SystemExit
 
   with pytest.raises(SystemExit):
-    sharing.memory.write(
-        parameter_memory.Stamp(2, 20), Deadly())
+    sharing.memory.write(parameter_memory.Stamp(2, 20), Deadly())
   with pytest.raises(ConnectionError, match='died while it wrote'):
     sharing.here.fetch()
   assert _values(sharing.actors)[2] == 1.
 
 
 @pytest.mark.parametrize('may_share', [True, False])
-def test_new_learner_at_the_port_is_followed(may_share, monkeypatch):
+def test_new_learner_at_the_port_is_followed(may_share):
   """Even if it has published as often as the old one had."""
-  monkeypatch.setattr(weights, '_CHECK_SECS', 0.)
-  learners, actors = _variables(1), _variables(0)
+  learners, clock = _variables(1), itertools.count(0, 3600)
   old, new = (parameter_memory.make(9) for _ in range(2))
   with _serving(learners, old) as address:
-    fetcher = weights.Fetcher(address, actors, may_share=may_share)
-    _shared(address, learners, old).publish(5)
+    fetcher = weights.Fetcher(address, _variables(0), may_share=may_share,
+                              clock=clock.__next__)
+    _publisher(address, learners, through=_background(old)).publish(5)
     _until(lambda: fetcher.fetch() == 5)
     assert fetcher.learner == old.table_name
   with _serving(learners, new, int(address.rpartition(':')[2])):
-    _shared(address, learners, new).publish(3)
+    _publisher(address, learners, through=_background(new)).publish(3)
 
-    def fetched():
+    def is_followed():
       with contextlib.suppress(ConnectionError):  # Of the old one's server.
-        return fetcher.fetch()
+        return fetcher.fetch() == 3
 
-    _until(lambda: fetched() == 3)
+    _until(is_followed)
     assert fetcher.learner == new.table_name
 
 
-def test_server_of_another_run_is_noticed_beside_the_memory(monkeypatch):
-  monkeypatch.setattr(weights, '_CHECK_SECS', 0.)
-  learners = _variables(1)
-  memory = parameter_memory.make(9)
-  run = reverb.Table.queue('config-1', max_size=1)
-  with _serving(learners, memory, None, run) as address:
-    fetcher = weights.Fetcher(address, _variables(0), 'config-1')
-    assert fetcher.fetch() is None
-    fetcher._run_table = 'config-2'
-    with pytest.raises(ConnectionError, match='of another config now'):
-      fetcher.fetch()
+def test_server_of_another_run_is_noticed_beside_the_memory():
+  learners, memory = _variables(1), parameter_memory.make(9)
+  now, runs = 0., [reverb.Table.queue(f'config-{i}', 1) for i in range(2)]
+  with _serving(learners, memory, None, runs[0]) as address:
+    _publisher(address, learners, through=_background(memory)).publish(5)
+    fetcher = weights.Fetcher(
+        address, _variables(0), 'config-0', clock=lambda: now)
+    _until(lambda: fetcher.fetch() == 5)
+  with _serving(learners, memory, int(address.rpartition(':')[2]), runs[1]):
+    now = 0.9
+    assert fetcher.fetch() == 5  # The server is asked now and then only.
+    now = 1.1
 
+    def is_noticed():
+      try:
+        return fetcher.fetch() is None
+      except ConnectionError as error:  # At first of the old server.
+        return 'of another config now' in str(error)
 
-def test_server_is_asked_now_and_then_only(sharing, monkeypatch):
-  monkeypatch.setattr(weights, '_CHECK_SECS', 3600.)
-  sharing.publish(1)
-  _until(lambda: sharing.here.fetch() == 1)
-  asked = []
-  server_info = reverb_calls.server_info
-
-  def note(client, *arguments):
-    if client is sharing.here._client:
-      asked.append(arguments)
-    return server_info(client, *arguments)
-
-  monkeypatch.setattr(reverb_calls, 'server_info', note)
-  sharing.here._next_check = float('inf')
-  assert sharing.here.fetch() == 1 and not asked
-  sharing.here._next_check = time.monotonic()
-  assert sharing.here.fetch() == 1 and len(asked) == 1
-  assert sharing.here.fetch() == 1 and len(asked) == 1
+    _until(is_noticed)

@@ -1,4 +1,4 @@
-"""Epsilon of the workers: where it ends, how often, and its way there."""
+"""Epsilon of the workers: its final values, their shares, and annealing."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,7 @@
-"""Targets of returns and action values, by worked examples and their sums."""
+"""Targets of returns and action values, by worked examples and their sums.
+
+More examples are in `tests/algorithms/async_q_test.py`.
+"""
 
 import numpy as np
 import pytest
@@ -31,20 +34,6 @@ def _exact(actual, expected):
   np.testing.assert_array_equal(tf.squeeze(actual, axis=1), expected)
 
 
-def test_n_step_targets_reach_to_the_end_of_the_unroll():
-  targets = TARGETS['n_step'](REWARDS, DISCOUNTS)
-  _exact(targets, [1.6875, 1.375, 2.75, 1.5, 3])
-  advantages = tf.squeeze(targets, axis=1) - [1, 1, 2, 1, 2]
-  np.testing.assert_array_equal(advantages, [.6875, .375, .75, .5, 1])
-  assert np.sum(np.square(advantages)) == 2.42578125
-
-
-def test_nothing_crosses_the_end_of_an_episode_but_its_last_reward_counts():
-  rewards, discounts = REWARDS.copy(), DISCOUNTS.copy()
-  rewards[3:, 0], discounts[2] = (3, 1), 0
-  _exact(TARGETS['n_step'](rewards, discounts), [1.5, 1, 2, 4.5, 3])
-
-
 def test_returns_before_a_time_limit_bootstrap_from_the_value_there():
   # Numbers behind the time limit, even NaN, may change nothing.
   rewards, values = np.full([2, 5, 1], np.nan, np.float32)
@@ -55,14 +44,6 @@ def test_returns_before_a_time_limit_bootstrap_from_the_value_there():
   _exact(targets, [2, 2, 4])
   np.testing.assert_array_equal(
       mask[:3] * (targets - values[:3]), [[1], [1], [0]])
-
-
-def test_one_step_targets_take_the_best_action_of_the_target_network():
-  _exact(TARGETS['one_step'](REWARDS, DISCOUNTS), [2, 2, 5, 4, 3])
-
-
-def test_sarsa_targets_take_the_action_that_was_then_taken():
-  _exact(TARGETS['sarsa'](REWARDS, DISCOUNTS), [2, 0, 3, 2, 1.5])
 
 
 @pytest.mark.parametrize('name, others', [

@@ -23,11 +23,10 @@ def _returns(name, pg_bootstrap='vs', rho=1.0, pg_rho=1.0, c=1.0):
   return got.vs.numpy()[:, 0], got.pg_advantages.numpy()[:, 0]
 
 
-# On-policy: v_1 = 2 + 3.5 = 5.5, v_0 = 1 + 0.5 * 5.5 = 3.75, and advantages
-# v_0 - 3 = 0.75, v_1 - 5 = 0.5.
-# V-trace, all clipped at 1, rho = 1, 0.5: v_1 = 5 + 0.5 * 0.5 = 5.25,
-# v_0 = 3 + (1 + 2.5 - 3) + 0.5 * 0.25 = 3.625, and advantages
-# 1 + 0.5 * 5.25 - 3 = 0.625, 0.5 * (2 + 3.5 - 5) = 0.25.
+# On-policy v_1 = 2 + 3.5 and v_0 = 1 + 0.5 * 5.5. Advantages are v_0 - 3 and
+# v_1 - 5. V-trace clips all at 1, so rho is 1 and then 0.5. Its v_1 is
+# 5 + 0.5 * 0.5. Its v_0 is 3 + (1 + 2.5 - 3) + 0.5 * 0.25. Its advantages are
+# 1 + 0.5 * 5.25 - 3 and 0.5 * (2 + 3.5 - 5).
 @pytest.mark.parametrize('name,vs,advantages', [
     ('vtrace', [3.625, 5.25], [0.625, 0.25]),
     ('one_step_is', [3.75, 5.5], [0.75, 0.5 * 0.5]),
@@ -54,31 +53,6 @@ def test_one_step_is_clips_its_ratio_as_configured():
   np.testing.assert_allclose(advantages, [1.5 * 0.75, 0.25], rtol=1e-6)
   _, advantages = _returns('one_step_is', pg_rho=None)
   np.testing.assert_allclose(advantages, [2 * 0.75, 0.25], rtol=1e-6)
-
-
-@pytest.mark.parametrize('name', ['epsilon', 'none'])
-def test_without_correction_clips_bind_nothing(name):
-  for got, expected in zip(
-      _returns(name, rho=0.1, pg_rho=0.1, c=0.1), _returns(name)):
-    np.testing.assert_array_equal(got, expected)
-
-
-def test_epsilon_is_the_papers():
-  assert {n: c.log_epsilon for n, c in off_policy.CORRECTIONS.items()} == {
-      'vtrace': 0, 'one_step_is': 0, 'epsilon': 1e-6, 'none': 0}
-
-
-def test_no_gradient_flows_through_the_ratios():
-  log_rhos = tf.constant(LOG_RHOS)
-  ones = tf.ones_like(log_rhos)
-  with tf.GradientTape() as tape:
-    tape.watch(log_rhos)
-    got = off_policy.returns(
-        off_policy.CORRECTIONS['one_step_is'], log_rhos=log_rhos,
-        clip_rho_threshold=None, clip_pg_rho_threshold=None,
-        clip_c_threshold=None, discounts=ones, rewards=ones, values=ones,
-        bootstrap_value=ones[0])
-  assert tape.gradient(got.pg_advantages, log_rhos) is None
 
 
 def test_unknown_bootstrap_is_refused():

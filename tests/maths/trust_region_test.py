@@ -83,7 +83,7 @@ def test_actions_that_are_never_taken_do_not_count():
 
 
 @pytest.mark.parametrize('never', [-np.inf, distributions.ILLEGAL_LOGIT])
-def test_a_state_where_the_behaviour_lacks_an_action_is_not_relevant(never):
+def test_a_state_with_an_action_that_mu_lacks_is_not_relevant(never):
   divergence = trust_region.kl_to_implied([[[0., 0.]]], [[[0., never]]], 1.)
   assert not np.any(np.isnan(divergence))
   assert not np.any(trust_region.is_relevant(divergence, 20.))
@@ -97,7 +97,7 @@ def test_nearly_certain_policies_lose_no_digits():
   np.testing.assert_allclose(divergence, [np.log(2)], rtol=1e-5)
 
 
-def test_relevant_is_below_the_threshold_and_what_is_no_number():
+def test_relevant_are_divergences_below_the_threshold_and_nan():
   divergences = tf.constant([[.1, .3, .5, np.nan, np.inf]])
   np.testing.assert_array_equal(
       trust_region.is_relevant(divergences, .3),
@@ -122,7 +122,7 @@ def test_shapes_are_checked():
 
 
 def _weights(pi, mu, threshold):
-  """Returns V-trace's advantage of each action, 0 where it is masked, [2]."""
+  """Returns V-trace's advantage of each action, 0 if masked, [2]."""
   logits = tf.math.log(tf.stack([pi, mu]))[:, tf.newaxis, tf.newaxis]
   relevant = trust_region.is_relevant(
       trust_region.kl_to_implied(logits[0], logits[1], 1.), threshold)
@@ -186,18 +186,3 @@ def test_proposition_3_less_than_a_third_on_policy_is_no_repair(share, ends):
 @pytest.mark.slow
 def test_within_the_region_the_best_action_is_reached(share):
   assert np.all(_ascend(share, .1) > .97)
-
-
-@pytest.mark.parametrize('relevant, vs, advantages', [
-    ((1, 1, 1), (2.075, 4.3, 4.6), (1.075, 2.3, 1.6)),
-    ((1, 0, 1), (1.5, 2., 4.6), (.5, 0., 1.6))])
-def test_rejected_step_has_no_error_and_ends_every_trace(
-    relevant, vs, advantages):
-  """Equation 2 of the supplement."""
-  returns = vtrace.from_importance_weights(
-      np.log([[.5], [2.], [.8]]), discounts=np.full([3, 1], .5),
-      rewards=[[1.], [2.], [3.]], values=[[1.], [2.], [3.]],
-      bootstrap_value=[4.], mask=np.array(relevant)[:, np.newaxis])
-  np.testing.assert_allclose(returns.vs[:, 0], vs, rtol=1e-6)
-  np.testing.assert_allclose(
-      returns.pg_advantages[:, 0], advantages, rtol=1e-6)

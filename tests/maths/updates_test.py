@@ -16,7 +16,7 @@ def test_annealing_is_a_line_to_zero_and_stays_there():
           updates.linear_anneal(6e-4, x, total), expected, rtol=1e-6)
 
 
-def test_annealing_tells_the_last_frames_apart():
+def test_annealing_distinguishes_the_last_frames():
   np.testing.assert_allclose(
       updates.linear_anneal(1.0, tf.constant(199_999_999, tf.int64),
                                200_000_000), 5e-9, rtol=1e-6)

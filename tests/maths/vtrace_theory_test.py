@@ -98,8 +98,8 @@ def _eta(mdp, rho_bar, c_bar, lambda_):
   in its proof, RV_1 - RV_2 is a weighted sum of V_1 - V_2 over the x_t. Only
   x_N differs: no delta begins there, so that nothing is subtracted from its
   weight gamma^N c_0 .. c_{N-2} rho_{N-1}. So no expected weight is negative if
-  c-bar <= rho-bar, as before, and the sum of all is the theorem's eta, but with
-  the sum in it ending at t = N:
+  c-bar <= rho-bar, as before. Together they are the theorem's eta, but with the
+  sum in it ending at t = N:
 
     1/gamma - (1/gamma - 1) E sum_{t=0}^N gamma^t c_0 .. c_{t-2} rho_{t-1}
 
@@ -134,36 +134,14 @@ def test_fixed_point_is_the_value_of_pi_rho_bar(mdp, bounds):
     assert _distance(_apply(mdp, other, *bounds), other) > 0.01
 
 
-def test_fixed_point_goes_from_the_value_of_mu_to_that_of_pi(mdp):
-  # Without equation 3: a rho-bar that clips no ratio leaves pi, and one that
-  # clips all leaves mu, times a constant.
-  ratios = mdp.pi / mdp.mu
-  for policy, rho_bar in [(mdp.pi, None), (mdp.pi, ratios.max() + 0.01),
-                          (mdp.mu, ratios.min() - 0.01)]:
-    value = _value(mdp, policy)
-    assert _distance(_apply(mdp, value, rho_bar), value) < TOLERANCE
-
-
-def test_c_bar_moves_the_operator_but_not_its_fixed_point(mdp, values):
-  rho_bar = 2.0
-  fixed_point = _value(mdp, _pi_rho_bar(mdp, rho_bar))
-  results = []
-  for c_bar in 0.0, 0.5, 1.0, 2.0, None:
-    moved = _apply(mdp, fixed_point, rho_bar, c_bar)
-    assert _distance(moved, fixed_point) < TOLERANCE
-    results.append(_apply(mdp, values, rho_bar, c_bar))
-  for one, other in itertools.combinations(results, 2):
-    assert _distance(one, other) > 1e-3
-
-
 @pytest.mark.parametrize('bounds', BOUNDS, ids=str)
 def test_contracts_at_no_more_than_theorem_1_allows(mdp, values, bounds):
   beta = (mdp.mu * _truncated(mdp, bounds[0])).sum(axis=1).min()
   eta, rate = _eta(mdp, *bounds).max(), 1 - (1 - GAMMA) * beta
   # They are equal if no trace is left: c-bar or lambda is 0, or N is 1.
   assert eta < rate + 1e-12 and rate < 1
-  # R is affine: no pair does worse than the worst of those that differ by 1 or
-  # -1 in each state. So the corners stand for all pairs.
+  # R is affine: the worst pair is among those with a difference of 1 or -1 in
+  # each state. So the corners stand for all.
   corners = list(itertools.product([-1, 1], repeat=X))
   examples = np.random.default_rng(4).normal(size=[4, X])
   result = _apply(mdp, values, *bounds)
@@ -189,40 +167,3 @@ def test_on_policy_it_is_the_n_step_bellman_target(mdp, values, rho_bar, c_bar):
     expected = _bellman(mdp, mdp.mu, expected)
   np.testing.assert_allclose(
       _apply(mdp, values, rho_bar, c_bar), expected, atol=TOLERANCE)
-
-
-def _lambda_return(rewards, next_values, lambda_):
-  """Computes TD(lambda)'s forward view, a weighted mean of n-step returns.
-
-  The n-step return's weight is (1 - lambda) lambda^(n-1). All that reach the
-  end of the episode are equal, and their weights sum to lambda^(length-1).
-  """
-  length = len(rewards)
-  weights = (1 - lambda_) * lambda_**np.arange(length)
-  weights[-1] = lambda_**(length - 1)
-  discounted = np.cumsum(GAMMA**np.arange(length) * rewards)
-  returns = discounted + GAMMA**np.arange(1, length + 1) * next_values
-  return weights @ returns
-
-
-@pytest.mark.parametrize('lambda_', [0.0, 0.3, 0.9, 1.0])
-def test_on_policy_for_infinite_n_it_is_td_lambda(lambda_):
-  rng = np.random.default_rng(0)
-  end, length = 9, 12  # The last three steps are of the next episode.
-  rewards, values = rng.normal(size=length), rng.normal(size=length + 1)
-  discounts = np.full(length, GAMMA)
-  discounts[end - 1] = 0.0
-  targets = vtrace.from_importance_weights(
-      log_rhos=np.zeros([length, 1]),
-      discounts=discounts[:, np.newaxis],
-      rewards=rewards[:, np.newaxis],
-      values=values[:-1, np.newaxis],
-      bootstrap_value=values[-1:],
-      lambda_=lambda_).vs[:, 0]
-  # After its end an episode is worth 0 for ever: n is infinite.
-  next_values = np.append(values[1:end], 0.0)
-  np.testing.assert_allclose(
-      targets[:end],
-      [_lambda_return(rewards[s:end], next_values[s:], lambda_)
-       for s in range(end)],
-      atol=TOLERANCE)

@@ -12,11 +12,13 @@ T = unrolls.T
 FIRST, MID = 0, 1
 
 
-def _step_type(*firsts):
-  """Makes step types [T+1] that are FIRST at these steps."""
-  step_type = np.full([T + 1], MID, np.uint8)
+def _unroll(row, *firsts):
+  """Makes an unroll whose step types are FIRST at these steps."""
+  unroll = unrolls.packed(unrolls.numbered(0))._replace(row=row)
+  step_type = unroll.unroll.env_outputs.step_type
+  step_type[:] = MID
   step_type[list(firsts)] = FIRST
-  return step_type
+  return unroll
 
 
 # `ends`: whether an episode ends in each unroll; `rows`: its environment.
@@ -36,7 +38,7 @@ def test_chains_are_episodes_of_an_environment(
   made = episodes.Chains(max_unrolls, num_envs=max(rows) + 1)
   found = []
   for number, (end, row) in enumerate(zip(ends, rows)):
-    places = made.add(row, _step_type(*([2] if end else [])))
+    places = made.add(_unroll(row, *([2] if end else [])))
     if places is not None:
       assert min(places) >= -made.num_kept
       found.append([number + 1 + place for place in places])
@@ -47,8 +49,8 @@ def test_chains_are_episodes_of_an_environment(
     (0, False), (1, True), (T, True)])
 def test_the_first_step_was_the_end_of_the_unroll_before(first, is_end):
   chains = episodes.Chains(9, 1)
-  chains.add(0, _step_type(0))
-  assert (chains.add(0, _step_type(first)) is not None) == is_end
+  chains.add(_unroll(0, 0))
+  assert (chains.add(_unroll(0, first)) is not None) == is_end
 
 
 PACKED = packing.Packing(unrolls.spec())

@@ -1,5 +1,6 @@
 """Agents that share a replay keep pace, and none waits without an end."""
 
+import functools
 import types as python_types
 
 from absl import logging
@@ -119,13 +120,11 @@ class _Process:
   """A process that pauses, and notes the causes."""
 
   def __init__(self, pace, problem='', check=lambda: None):
-    self.pauses, self.told = [], []
+    self.pauses, self.reported = [], []
     link = python_types.SimpleNamespace(
-        pace=pace, problem=problem, report=self.told.append, check=check)
-    self._pacemaker = shared_replay.Pacemaker(link, lambda: 200, 40, 1000)
-
-  def must_pause(self):
-    return self._pacemaker.must_pause(
+        pace=pace, problem=problem, report=self.reported.append, check=check)
+    self.must_pause = functools.partial(
+        shared_replay.must_pause, link, lambda: 200, 40, 1000,
         control_lib.LoopControl(on_pause=self.pauses.append))
 
 
@@ -134,14 +133,14 @@ def test_learner_pauses_until_the_slowest_has_come_nearer():
   agents.look(a0=150, a1=500)
   process = _Process(agents.pace)
   assert process.must_pause()
-  assert process.told == [0.2]
+  assert process.reported == [0.2]
   cause, = process.pauses
   assert 'agent 0 has 15.0 %' in cause
   agents.look(a0=240)
   assert not process.must_pause() and len(process.pauses) == 1
 
 
-def test_pause_ends_where_the_link_complains():
+def test_pause_ends_if_the_link_complains():
   agents = _Agents()
   agents.look(a0=0, a1=0)
 

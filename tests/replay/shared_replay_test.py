@@ -31,9 +31,7 @@ def _wait_for_progress(address, *progress):
 
 
 @pytest.mark.slow
-def test_agents_hear_of_each_other_even_if_the_replay_begins_anew(monkeypatch):
-  # A slow machine takes longer to send a last report.
-  monkeypatch.setattr(shared_replay, '_CLOSE_SECS', programs.DEADLINE_SECS)
+def test_agents_hear_of_each_other_even_if_the_replay_begins_anew():
   port = ports.choose()
   address = f'localhost:{port}'
   server = _serve(port)
@@ -58,7 +56,7 @@ def test_agents_hear_of_each_other_even_if_the_replay_begins_anew(monkeypatch):
   # An agent that went on from an older checkpoint makes nobody slower.
   links[0].report(0.2)
   links[1].report(0.2)
-  links[1].close()
+  links[1].close(programs.DEADLINE_SECS)  # A slow machine needs longer.
   assert _reports(address)[1].progress == 200  # It does not end before.
   pulse = _reports(address)[0].pulse
   programs.wait_until(lambda: _reports(address)[0].pulse > pulse, 'a pulse')
@@ -79,20 +77,20 @@ def test_agent_that_has_no_place_is_refused(agent, fingerprint, words):
   server.stop()
 
 
-def test_second_agent_of_a_number_is_refused_unless_the_first_is_dead(
-    monkeypatch):
-  monkeypatch.setattr(shared_replay, '_PULSE_SECS', 0.05)
+def test_second_agent_of_a_number_is_refused_unless_the_first_is_dead():
   server = _serve()
   address = f'localhost:{server.port}'
 
-  def join(agent):
-    """Returns a link that has looked whether it is alone."""
-    link = shared_replay.Link(address, agent, _FINGERPRINT)
+  def join(agent, num_senders=1):
+    """Returns a link after it has checked whether it is alone."""
+    before = _reports(address)[agent].pulse
+    link = shared_replay.Link(address, agent, _FINGERPRINT, pulse_secs=0.05)
     programs.wait_until(
-        lambda: link._num_pulses > shared_replay._PULSES_ALONE, 'pulses')
+        lambda: _reports(address)[agent].pulse >= before + 15 * num_senders,
+        'pulses')
     return link
 
-  first, other, second = join(0), join(1), join(0)
+  first, other, second = join(0), join(1), join(0, num_senders=3)
   with pytest.raises(config_lib.ConfigError, match='give each agent a number'):
     second.check()
   second.close()

@@ -36,7 +36,7 @@ class _Learner:
     # A run of 100 frames that was resumed with this config.
     self._publisher = weights.Publisher(
         weights.make_snapshot(agent.published_variables),
-        lambda version: 100 + version * 20, [weights.Table(self.address)])
+        lambda version: 100 + version * 20, [weights.Table(self.address).write])
     self._variables = agent.published_variables
 
   def publish(self, version, value=None):

@@ -125,7 +125,7 @@ def test_other_runs_have_no_speedup(variant, task, words):
 def test_variants_of_figure_4_differ_in_their_architecture_alone():
   sweep = gin_config.load_sweep('configs/sweeps/figure_4.gin')
   variable = tf.Variable([0.])
-  rmsprop = rmsprop_lib.RMSProp(0.1, decay=0.9, epsilon=0.1)
+  rmsprop = rmsprop_lib.RMSProp(lambda: 0.1, 0.9, lambda: 0.1)
   rmsprop.build([variable])
   start = rmsprop.mean_squares[0].numpy()[0]
   name, bindings = next(iter(plan_lib.settings(sweep).items()))
