@@ -3,7 +3,6 @@
 import math
 from typing import Any, Callable, Dict, Sequence, Tuple
 
-from absl import logging
 import dm_env
 import numpy as np
 import tensorflow as tf
@@ -17,10 +16,10 @@ class EpisodeCounter:
   """Return and length of each environment's episode, of raw rewards.
 
   A lost life does not end an episode (its row is MID): episodes are full games.
+  `reward_scale` is a factor of the rewards that agents get.
   """
 
   def __init__(self, num_envs: int, reward_scale: float = 1.):
-    """Begins to count; `reward_scale` is a factor of what agents get."""
     self._reward_scale = np.float32(reward_scale)
     self._return = np.zeros(num_envs, np.float32)
     self._steps = np.full(num_envs, -1, np.int32)  # `reset` is no step.
@@ -33,14 +32,13 @@ class EpisodeCounter:
                  rows: Any = slice(None)) -> types.EnvOutput:
     """Adds one batched step to the count; the first is that of `reset`.
 
-    The step and its side channels are of the environments `rows`, int [n]
-    without repetition; of all E by default. Returns it with its counts, in
-    arrays that the next call overwrites.
+    The step is of the environments `rows`, int [n] without repetition. Returns
+    it with its counts, in arrays that the next call overwrites.
     """
     goes_on = ~self._ended[rows]
     begins = timestep.step_type == int(dm_env.StepType.FIRST)
     self._ended[rows] = begins
-    # No product: a NaN of an environment ends with its episode.
+    # `where`, not a product: NaN * 0 would leak into the next episode.
     self._return[rows] = (
         np.where(goes_on, self._return[rows], 0) + timestep.reward)
     steps = self._steps[rows] * goes_on + 1
@@ -105,25 +103,21 @@ class InputBuffer:
 class _GraphStep:
   """An agent's step on NumPy batches as one call of a graph.
 
-  Core states are passed in and out. Seed and number of a call determine the
-  actions that are sampled in it.
+  Seed and number of a call determine the actions that are sampled in it. Calls
+  have `max_rows` rows, or at most these with `any_batch_size`, which costs a
+  little more.
   """
 
   def __init__(self, agent: agent_lib.Agent, seed: int, max_rows: int,
                any_batch_size: bool, deterministic: bool = False):
-    """Stores the options; the first call, which shows the shapes, traces.
-
-    Calls have `max_rows` rows, or at most these with `any_batch_size`, which
-    costs a little more.
-    """
     self._agent = agent
     self._max_rows = max_rows
     self._any_batch_size = any_batch_size
     self._deterministic = deterministic
     self._seed = np.array([seed, -1], np.int32)  # The number of the last call.
     self._seed_input_buffer = InputBuffer(self._seed, len(self._seed))
-    self._graph: Any = None  # A concrete function, after the first call.
-    self.is_flat = True  # False once a flat call has failed, see `_call`.
+    # A concrete function; the first call, which shows the shapes, makes it.
+    self._graph: Any = None
 
   def __call__(self, env_output: types.EnvOutput, core_state: Any
                ) -> Tuple[types.AgentOutput, Any]:
@@ -134,35 +128,20 @@ class _GraphStep:
     num_rows = self._max_rows
     if self._any_batch_size:
       num_rows = len(env_output.observation)
-    packed, *state = self._call([
-        *(input_buffer.tensor(getattr(env_output, name), num_rows)
-          for name, input_buffer in self._input_buffers.items()),
-        *tf.nest.flatten(core_state),
-        self._seed_input_buffer.tensor(self._seed, len(self._seed))])
+    # A `tf.function` checks its inputs to choose a graph, and a concrete
+    # function checks their structure, every time: together a third of a small
+    # batch's cost. Raw operations take concrete functions, too.
+    packed, *state = tf.raw_ops.StatefulPartitionedCall(
+        args=[
+            *(input_buffer.tensor(getattr(env_output, name), num_rows)
+              for name, input_buffer in self._input_buffers.items()),
+            *tf.nest.flatten(core_state),
+            self._seed_input_buffer.tensor(self._seed, len(self._seed)),
+            *self._captured],
+        Tout=self._output_types, f=self._graph)
     if state:
       core_state = tf.nest.pack_sequence_as(core_state, state)
     return self._unpack(packed.numpy(), num_rows), core_state
-
-  def _call(self, inputs: Sequence[tf.Tensor]) -> Sequence[tf.Tensor]:
-    """Calls the graph flatly, which skips checking the inputs.
-
-    A `tf.function` checks them to choose a graph, and a concrete function
-    checks their structure, every time: together a third of a small batch's
-    cost.
-    """
-    if not self.is_flat:
-      return self._graph(*inputs)
-    try:
-      # Raw operations take concrete functions, which is not documented.
-      return tf.raw_ops.StatefulPartitionedCall(
-          args=[*inputs, *self._captured], Tout=self._output_types,
-          f=self._graph)
-    except (AttributeError, TypeError, ValueError, tf.errors.OpError) as error:
-      outputs = self._graph(*inputs)  # It raises what the agent itself raises.
-      self.is_flat = False
-      logging.warning('Acting takes longer, since this version of TensorFlow '
-                      'does not understand flat calls: %s', error)
-      return outputs
 
   def _build(self, env_output: types.EnvOutput, core_state: Any) -> None:
     # TensorFlow gets only the fields that the agent uses.
@@ -192,6 +171,7 @@ class _GraphStep:
              for x in tf.nest.flatten(structure)]
     self._graph = tf.function(step, autograph=False).get_concrete_function(
         *specs, tf.TensorSpec(self._seed.shape, self._seed.dtype))
+    # Kept, since these properties cost 30 us a step.
     self._captured = self._graph.captured_inputs
     self._output_types = self._graph.output_dtypes
 
@@ -241,20 +221,14 @@ def put_rows(arrays: Any, rows: Any, values: Any) -> None:
 class Policy:
   """An agent that acts on NumPy batches of E environments.
 
-  `core_state` has those of all E before their next x_t, tensors [E, ...].
+  `core_state` is the memory of all E before their next x_t, tensors [E, ...].
   """
 
   def __init__(self, agent: agent_lib.Agent, num_envs: int, seed: int,
                deterministic: bool = False):
-    """Starts with the memory of a first step; `seed` samples actions."""
     self.core_state = agent.initial_state(num_envs)
     self._step = _GraphStep(agent, seed, num_envs, any_batch_size=False,
                             deterministic=deterministic)
-
-  @property
-  def is_flat(self) -> bool:
-    """Whether the cheapest way to call the graph has worked so far."""
-    return self._step.is_flat
 
   def act(self, env_output: types.EnvOutput) -> types.AgentOutput:
     """Chooses actions [E] at the batch x_t, as NumPy arrays."""
@@ -266,7 +240,7 @@ class RowPolicy:
   """An agent that acts for any of E environments at a time.
 
   One graph serves any number of rows, so nothing is traced anew. `core_state`
-  has those of all E before their next x_t, NumPy arrays [E, ...].
+  is the memory of all E before their next x_t, NumPy arrays [E, ...].
   """
 
   def __init__(self, agent: agent_lib.Agent, num_envs: int, seed: int):
@@ -278,10 +252,7 @@ class RowPolicy:
 
   def act(self, env_output: types.EnvOutput,
           rows: np.ndarray) -> types.AgentOutput:
-    """Chooses actions [n] at x_t of some environments, as NumPy arrays.
-
-    `rows` are the numbers of these environments, int [n] without repetition.
-    """
+    """Chooses actions [n] at x_t of the environments `rows`, int [n]."""
     agent_output, core_state = self._step(env_output, tf.nest.map_structure(
         lambda input_buffer, array: input_buffer.tensor(array[rows], len(rows)),
         self._input_buffers, self.core_state))

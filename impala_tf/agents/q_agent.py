@@ -18,7 +18,7 @@ class QAgent(agent_lib.Agent):
 
   It takes the action with the highest value, or with probability `epsilon` one
   of the legal actions, uniformly. Epsilon is 0 until a worker assigns another
-  value, so evaluation is greedy. The baseline's head learns nothing.
+  value, so evaluation is greedy. The baseline head is not trained.
   """
 
   kind = 'q'
@@ -39,10 +39,9 @@ class QAgent(agent_lib.Agent):
 
   @property
   def epsilon(self) -> tf.Variable:
-    """Probability of a random action, float32 []; `assign` changes it.
+    """Probability of a random action, float32 [].
 
-    Graphs that were traced before see the new value. It is neither saved in
-    checkpoints nor sent to other processes.
+    It is neither saved in checkpoints nor sent to other processes.
     """
     return self._exploration.epsilon
 

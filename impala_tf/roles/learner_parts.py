@@ -7,7 +7,7 @@ import reverb
 
 from impala_tf import config as config_lib
 from impala_tf import types
-from impala_tf.agents import replayed_memory
+from impala_tf.agents import agent as agent_lib
 from impala_tf.comms import unroll_filter
 from impala_tf.config import fingerprint as fingerprint_lib
 from impala_tf.core import batches as batches_lib
@@ -139,7 +139,7 @@ def _make_reader(parts: LearnerParts, sharing: endpoint_lib.Sharing
     # It has its own agent, as an actor has: it runs in the reader's thread
     # while the learner changes its parameters.
     agent = experiment.make_agent(config, parts.environment)
-    recompute = replayed_memory.MemoryRecomputer(
+    recompute = agent_lib.MemoryRecomputer(
         agent, weights.Fetcher(parts.address, agent.published_variables))
   pace = None
   if link is not None and parts.learners.is_chief:  # All wait for its batch.
