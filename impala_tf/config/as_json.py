@@ -19,8 +19,7 @@ def dumps(config: config_lib.Config) -> str:
 def loads(text: str) -> config_lib.Config:
   """Reads a config that `dumps` has written.
 
-  Raises ConfigError where the text is not that of a config, or of another
-  version's with other options.
+  Raises ConfigError unless the text is that of a config of this version.
   """
   try:
     values = json.loads(text)

@@ -26,7 +26,7 @@ class Config:
   """The config of one run: all sections.
 
   Raises:
-    ConfigError: where two values do not go together.
+    ConfigError: two values do not go together.
   """
   experiment: ExperimentConfig = ExperimentConfig()
   environment: EnvironmentConfig = EnvironmentConfig()
@@ -45,12 +45,13 @@ class Config:
 
   def __post_init__(self):
     self._check_replay()
-    if self.actor.env_processes and self.experiment.in_process:
-      raise ConfigError(
-          'ActorConfig.env_processes cannot go with '
-          'ExperimentConfig.in_process, which promises the same numbers every '
-          'time: which environments are ready together is chance; leave one of '
-          'them out')
+    for is_set, name in (
+        (self.actor.env_processes, 'ActorConfig.env_processes'),
+        (self.learner.num_learners > 1, 'LearnerConfig.num_learners')):
+      if is_set and self.experiment.in_process:
+        raise ConfigError(
+            f'{name} needs processes, but ExperimentConfig.in_process allows '
+            'only one; leave one of them out')
     self._check_learners()
     self._check_controlled_lag()
     self._check_synchronisation()
@@ -77,16 +78,10 @@ class Config:
           "= 'episodes' and AgentConfig.use_lstm = True")
 
   def _check_learners(self):
-    if self.learner.num_learners == 1:
-      return
-    if self.experiment.in_process:
-      raise ConfigError(
-          'LearnerConfig.num_learners needs processes, but '
-          'ExperimentConfig.in_process allows only one; leave one of them out')
     for is_set, name in (
         (self.replay.survives_resume, 'survives_resume'),
         (self.replay.sampling == 'priorities', "sampling = 'priorities'")):
-      if self.num_replayed and is_set:
+      if is_set and self.num_replayed and self.learner.num_learners > 1:
         raise ConfigError(
             f'ReplayConfig.{name} is for a single learner; leave it out, or '
             'set LearnerConfig.num_learners = 1')
@@ -98,10 +93,10 @@ class Config:
       raise ConfigError(
           'ActorConfig.controlled_lag_updates needs '
           'ExperimentConfig.in_process = True: between processes the queue '
-          'adds a lag of its own')
+          'adds to the lag')
     if self.actor.fetch_interval_unrolls > 1:
       raise ConfigError(
-          'ActorConfig.fetch_interval_unrolls must be 1 where '
+          'ActorConfig.fetch_interval_unrolls must be 1 if '
           'ActorConfig.controlled_lag_updates is given: parameters that are '
           'kept grow older than that')
     num_envs = self.actor.num_envs
@@ -146,12 +141,12 @@ class Config:
         self.optimizer.max_gradient_norm is None):
       raise ConfigError(
           'PopulationConfig.adapted names max_gradient_norm, but '
-          'OptimizerConfig.max_gradient_norm is None: what is not clipped has '
-          'no threshold; leave one of them out')
+          'OptimizerConfig.max_gradient_norm is None: gradients that are not '
+          'clipped have no threshold; leave one of them out')
 
   @property
   def learner_plays(self) -> bool:
-    """Whether the learner's process plays, and there are no actors."""
+    """Whether the learner's process plays, without actors."""
     return self.actor.synchronisation == 'step'
 
   @property
@@ -161,10 +156,7 @@ class Config:
 
   @property
   def num_fresh(self) -> int:
-    """Unrolls that come from the queue for each update.
-
-    The batch has them, unless all of it is replayed.
-    """
+    """Unrolls that come from the queue for each update."""
     return self.replay.pacing_unrolls or (
         self.learner.batch_size - self.num_replayed)
 
@@ -175,7 +167,7 @@ class Config:
 
   @property
   def chain_unrolls(self) -> Optional[int]:
-    """Most unrolls in an item of the replay; None where an item is one."""
+    """Most unrolls in an item of the replay; None if an item is one unroll."""
     if self.num_replayed and self.replay.sampling == 'episodes':
       return self.replay.episode_unrolls
     return None

@@ -1,9 +1,6 @@
-"""Configs have one fingerprint exactly where their unrolls can be mixed."""
+"""Configs have one fingerprint exactly if their unrolls can be mixed."""
 
 import dataclasses
-import os
-import subprocess
-import sys
 
 import pytest
 
@@ -28,7 +25,7 @@ def _with(section, **values):
     ('environment', {'reward_scale': 2.}),
     ('environment', {'episode_metrics': 'won'}),
     ('agent', {'use_lstm': True}), ('learner', {'unroll_length': 19})])
-def test_unrolls_that_differ_tell_it(section, values):
+def test_fingerprint_changes_with_the_meaning_of_unrolls(section, values):
   assert fingerprint_lib.of_unrolls(_with(section, **values)) != (
       fingerprint_lib.of_unrolls(CONFIG))
 
@@ -42,7 +39,7 @@ def test_unrolls_that_differ_tell_it(section, values):
     ('learner', {'precision': 'auto'}),
     ('dmlab', {'level_cache_dir': '/here', 'dataset_path': '/there'}),
     ('dmlab', {'num_seeds': 9})])
-def test_what_is_made_of_unrolls_does_not_matter(section, values):
+def test_use_of_unrolls_does_not_matter(section, values):
   assert fingerprint_lib.of_unrolls(_with(section, **values)) == (
       fingerprint_lib.of_unrolls(CONFIG))
 
@@ -57,12 +54,10 @@ def test_replays_that_were_saved_earlier_are_still_taken():
 
 def test_it_is_an_int64_and_the_same_in_every_process():
   # Python's own `hash` is another one in each.
-  program = ('from impala_tf import config; '
-             'from impala_tf.config import fingerprint; '
-             'print(fingerprint.of_unrolls(config.Config()))')
-  ran = subprocess.run([sys.executable, '-c', program], check=True, text=True,
-                       capture_output=True, cwd=programs.ROOT,
-                       env={**os.environ, 'PYTHONHASHSEED': '7'})
+  ran = programs.run_code(
+      'from impala_tf import config; '
+      'from impala_tf.config import fingerprint; '
+      'print(fingerprint.of_unrolls(config.Config()))')
   assert int(ran.stdout) == fingerprint_lib.of_unrolls(CONFIG)
   assert -2**63 <= int(ran.stdout) < 2**63
 
