@@ -6,7 +6,7 @@ Importing it imports no TensorFlow, so that launchers can look a name up.
 from typing import Any, Callable, Dict, Sequence
 
 from impala_tf import config as config_lib
-from impala_tf.config import agent as agent_config
+from impala_tf.config import learning
 from impala_tf.runtime import user_modules
 
 # Makes a torso of `AgentConfig.hidden_size` and a precision, 'float32' or
@@ -14,7 +14,7 @@ from impala_tf.runtime import user_modules
 MakeTorso = Callable[[int, str], Any]
 
 # Their classes are in `networks`.
-BUILT_IN = (*agent_config.IMAGE_TORSOS, 'mlp', 'dense')
+BUILT_IN = (*learning.IMAGE_TORSOS, 'mlp', 'dense')
 AUTO = 'auto'
 # Pixels of height and width that strided convolutions need at least.
 _MIN_PIXELS = {'shallow': 20, 'linear_convolutions': 20, 'nature': 36}
@@ -56,7 +56,7 @@ def fitting(name: str, shape: Sequence[int]) -> str:
     if len(shape) != 3:
       return 'mlp'
     return 'shallow' if min(shape[:2]) >= _AUTO_SHALLOW_PIXELS else 'grid'
-  if name not in agent_config.IMAGE_TORSOS:
+  if name not in learning.IMAGE_TORSOS:
     return name
   least = _MIN_PIXELS.get(name, 1)
   if len(shape) == 3 and min(shape[:2]) >= least:

@@ -3,21 +3,21 @@
 May import no other module of the project, and the standard library only.
 """
 
-from impala_tf.config.actor import ActorConfig as ActorConfig
-from impala_tf.config.agent import AgentConfig as AgentConfig
-from impala_tf.config.asynchronous import AsyncConfig as AsyncConfig
-from impala_tf.config.atari import AtariConfig as AtariConfig
 from impala_tf.config.config import Config as Config
 from impala_tf.config.config import sections as sections
-from impala_tf.config.dmlab import DmlabConfig as DmlabConfig
-from impala_tf.config.environment import EnvironmentConfig as EnvironmentConfig
-from impala_tf.config.experiment import ExperimentConfig as ExperimentConfig
+from impala_tf.config.environments import AtariConfig as AtariConfig
+from impala_tf.config.environments import DmlabConfig as DmlabConfig
+from impala_tf.config.environments import EnvironmentConfig as EnvironmentConfig
+from impala_tf.config.environments import VizdoomConfig as VizdoomConfig
 from impala_tf.config.fields import ConfigError as ConfigError
 from impala_tf.config.fields import UserError as UserError
-from impala_tf.config.impala import ImpalaConfig as ImpalaConfig
-from impala_tf.config.laser import LaserConfig as LaserConfig
-from impala_tf.config.learner import LearnerConfig as LearnerConfig
-from impala_tf.config.optimizer import OptimizerConfig as OptimizerConfig
+from impala_tf.config.learning import AgentConfig as AgentConfig
+from impala_tf.config.learning import ImpalaConfig as ImpalaConfig
+from impala_tf.config.learning import LaserConfig as LaserConfig
+from impala_tf.config.learning import OptimizerConfig as OptimizerConfig
+from impala_tf.config.learning import ReplayConfig as ReplayConfig
 from impala_tf.config.population import PopulationConfig as PopulationConfig
-from impala_tf.config.replay import ReplayConfig as ReplayConfig
-from impala_tf.config.vizdoom import VizdoomConfig as VizdoomConfig
+from impala_tf.config.processes import ActorConfig as ActorConfig
+from impala_tf.config.processes import AsyncConfig as AsyncConfig
+from impala_tf.config.processes import ExperimentConfig as ExperimentConfig
+from impala_tf.config.processes import LearnerConfig as LearnerConfig

@@ -4,21 +4,11 @@ import dataclasses
 import typing
 from typing import Any, Dict, Optional, Type
 
-from impala_tf.config.actor import ActorConfig
-from impala_tf.config.agent import AgentConfig
-from impala_tf.config.asynchronous import AsyncConfig
-from impala_tf.config.atari import AtariConfig
-from impala_tf.config.dmlab import DmlabConfig
-from impala_tf.config.environment import EnvironmentConfig
-from impala_tf.config.experiment import ExperimentConfig
-from impala_tf.config.fields import ConfigError
-from impala_tf.config.impala import ImpalaConfig
-from impala_tf.config.laser import LaserConfig
-from impala_tf.config.learner import LearnerConfig
-from impala_tf.config.optimizer import OptimizerConfig
-from impala_tf.config.population import PopulationConfig
-from impala_tf.config.replay import ReplayConfig
-from impala_tf.config.vizdoom import VizdoomConfig
+from impala_tf.config import environments
+from impala_tf.config import fields
+from impala_tf.config import learning
+from impala_tf.config import population as population_lib
+from impala_tf.config import processes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,20 +18,21 @@ class Config:
   Raises:
     ConfigError: two values do not go together.
   """
-  experiment: ExperimentConfig = ExperimentConfig()
-  environment: EnvironmentConfig = EnvironmentConfig()
-  atari: AtariConfig = AtariConfig()
-  dmlab: DmlabConfig = DmlabConfig()
-  vizdoom: VizdoomConfig = VizdoomConfig()
-  agent: AgentConfig = AgentConfig()
-  impala: ImpalaConfig = ImpalaConfig()
-  laser: LaserConfig = LaserConfig()
-  optimizer: OptimizerConfig = OptimizerConfig()
-  actor: ActorConfig = ActorConfig()
-  learner: LearnerConfig = LearnerConfig()
-  replay: ReplayConfig = ReplayConfig()
-  population: PopulationConfig = PopulationConfig()
-  asynchronous: AsyncConfig = AsyncConfig()
+  experiment: processes.ExperimentConfig = processes.ExperimentConfig()
+  environment: environments.EnvironmentConfig = environments.EnvironmentConfig()
+  atari: environments.AtariConfig = environments.AtariConfig()
+  dmlab: environments.DmlabConfig = environments.DmlabConfig()
+  vizdoom: environments.VizdoomConfig = environments.VizdoomConfig()
+  agent: learning.AgentConfig = learning.AgentConfig()
+  impala: learning.ImpalaConfig = learning.ImpalaConfig()
+  laser: learning.LaserConfig = learning.LaserConfig()
+  optimizer: learning.OptimizerConfig = learning.OptimizerConfig()
+  actor: processes.ActorConfig = processes.ActorConfig()
+  learner: processes.LearnerConfig = processes.LearnerConfig()
+  replay: learning.ReplayConfig = learning.ReplayConfig()
+  population: population_lib.PopulationConfig = (
+      population_lib.PopulationConfig())
+  asynchronous: processes.AsyncConfig = processes.AsyncConfig()
 
   def __post_init__(self):
     self._check_replay()
@@ -49,7 +40,7 @@ class Config:
         (self.actor.env_processes, 'ActorConfig.env_processes'),
         (self.learner.num_learners > 1, 'LearnerConfig.num_learners')):
       if is_set and self.experiment.in_process:
-        raise ConfigError(
+        raise fields.ConfigError(
             f'{name} needs processes, but ExperimentConfig.in_process allows '
             'only one; leave one of them out')
     self._check_learners()
@@ -62,18 +53,18 @@ class Config:
     replay, fraction = self.replay, self.replay.replay_fraction
     off = abs(batch_size * fraction - self.num_replayed)
     if off > 1e-6 or (fraction < 1 and self.num_replayed == batch_size):
-      raise ConfigError(
+      raise fields.ConfigError(
           f'ReplayConfig.replay_fraction is {fraction}, which of a batch of '
           f'{batch_size} is no whole number of unrolls; use a multiple of '
           f'1/{batch_size}')
     if (fraction == 1) != (replay.pacing_unrolls is not None):
-      raise ConfigError(
+      raise fields.ConfigError(
           f'ReplayConfig.pacing_unrolls is {replay.pacing_unrolls}, but '
           f'ReplayConfig.replay_fraction is {fraction}; a number goes with a '
           'fraction of 1, and None with others')
     if replay.core_state == 'recomputed' and (
         replay.sampling != 'episodes' or not self.agent.use_lstm):
-      raise ConfigError(
+      raise fields.ConfigError(
           "ReplayConfig.core_state = 'recomputed' needs ReplayConfig.sampling "
           "= 'episodes' and AgentConfig.use_lstm = True")
 
@@ -82,7 +73,7 @@ class Config:
         (self.replay.survives_resume, 'survives_resume'),
         (self.replay.sampling == 'priorities', "sampling = 'priorities'")):
       if is_set and self.num_replayed and self.learner.num_learners > 1:
-        raise ConfigError(
+        raise fields.ConfigError(
             f'ReplayConfig.{name} is for a single learner; leave it out, or '
             'set LearnerConfig.num_learners = 1')
 
@@ -90,18 +81,18 @@ class Config:
     if self.actor.controlled_lag_updates is None:
       return
     if not self.experiment.in_process:
-      raise ConfigError(
+      raise fields.ConfigError(
           'ActorConfig.controlled_lag_updates needs '
           'ExperimentConfig.in_process = True: between processes the queue '
           'adds to the lag')
     if self.actor.fetch_interval_unrolls > 1:
-      raise ConfigError(
+      raise fields.ConfigError(
           'ActorConfig.fetch_interval_unrolls must be 1 if '
           'ActorConfig.controlled_lag_updates is given: parameters that are '
           'kept grow older than that')
     num_envs = self.actor.num_envs
     if num_envs is None or self.num_fresh % num_envs:
-      raise ConfigError(
+      raise fields.ConfigError(
           f'ActorConfig.controlled_lag_updates needs ActorConfig.num_envs to '
           f'divide the {self.num_fresh} new unrolls of a batch, but it is '
           f'{num_envs}')
@@ -126,7 +117,7 @@ class Config:
         (self.learner_plays and actor.num_actors not in (None, 1),
          'ActorConfig.num_actors = None', 'the learner plays by itself')):
       if is_set:
-        raise ConfigError(
+        raise fields.ConfigError(
             f'ActorConfig.synchronisation = {actor.synchronisation!r} needs '
             f"{remedy}: {reason}; set it so, or synchronisation to 'none'")
 
@@ -134,12 +125,12 @@ class Config:
     if not self.population.member_names:
       return
     if self.learner.num_learners > 1:
-      raise ConfigError(
+      raise fields.ConfigError(
           'LearnerConfig.num_learners must be 1 for a member of a population, '
           'since one learner decides; leave it out')
     if 'max_gradient_norm' in self.population.adapted_names and (
         self.optimizer.max_gradient_norm is None):
-      raise ConfigError(
+      raise fields.ConfigError(
           'PopulationConfig.adapted names max_gradient_norm, but '
           'OptimizerConfig.max_gradient_norm is None: gradients that are not '
           'clipped have no threshold; leave one of them out')

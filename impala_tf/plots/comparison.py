@@ -2,7 +2,6 @@
 
 import os
 import pathlib
-import statistics
 from typing import Dict, List, NamedTuple, Sequence, Tuple
 
 import matplotlib.figure
@@ -33,10 +32,9 @@ class Pair(NamedTuple):
   @property
   def returns(self) -> Tuple[float, ...]:
     """Final returns: of best member and best run, and means of all."""
-    members, runs = ([_return_of(result) for result in results]
+    members, runs = (np.array([_return_of(result) for result in results])
                      for results in (self.members, self.runs))
-    return (members[0], runs[0], statistics.fmean(members),
-            statistics.fmean(runs))
+    return members[0], runs[0], members.mean(), runs.mean()
 
 
 def pairs(population_dir: str, sweep_dir: str) -> List[Pair]:
@@ -68,8 +66,9 @@ def _finished(path: str) -> Dict[tuple, List[results_lib.Result]]:
         result.final_return is not None):
       found.setdefault((result.run.task, result.run.variant, result.run.seed),
                        []).append(result)
-  return {key: sorted(results, key=lambda r: -_return_of(r))
-          for key, results in found.items()}
+  for results in found.values():
+    results.sort(key=_return_of, reverse=True)
+  return found
 
 
 def _return_of(result: results_lib.Result) -> float:
