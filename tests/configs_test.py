@@ -21,7 +21,7 @@ _FILES = sorted(p.relative_to(_ROOT).as_posix()
 
 pytestmark = pytest.mark.usefixtures('servers_stay', 'fake_deepmind_lab')
 
-# As small as it gets: what is tried is the file, not the machine.
+# As small as it gets: the test is of the file, not of the machine.
 _TINY = ('ExperimentConfig.in_process = True',
          'ExperimentConfig.log_interval_updates = 1',
          'ExperimentConfig.total_frames = 2',

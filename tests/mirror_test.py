@@ -74,8 +74,6 @@ OF_NO_MODULE = {
     'tests/examples': 'examples that are programs of their own',
     'tests/examples_test.py': 'examples/',
     'tests/faults': 'what real runs survive, docs/reliability.md',
-    'tests/plots/labels_test.py': 'names of runs in legends',
-    'tests/plots/population_figures_test.py': 'figures of populations',
     'tests/ray_cluster/batch_test.py': 'batches of programs on a cluster',
     'tests/launch/cluster_examples_test.py': 'Slurm and Kubernetes files',
     'tests/docs_test.py': 'README.md, docs/ and mkdocs.yml',

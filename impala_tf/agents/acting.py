@@ -1,7 +1,7 @@
 """Acting on NumPy batches, for actors and for evaluation."""
 
 import math
-from typing import Any, Callable, Dict, Sequence, Tuple
+from typing import Any, Callable, Dict, Sequence
 
 import dm_env
 import numpy as np
@@ -100,92 +100,6 @@ class InputBuffer:
     return self._tensors[num_rows]
 
 
-class _GraphStep:
-  """An agent's step on NumPy batches as one call of a graph.
-
-  Seed and number of a call determine the actions that are sampled in it. Calls
-  have `max_rows` rows, or at most these with `any_batch_size`, which costs a
-  little more.
-  """
-
-  def __init__(self, agent: agent_lib.Agent, seed: int, max_rows: int,
-               any_batch_size: bool, deterministic: bool = False):
-    self._agent = agent
-    self._max_rows = max_rows
-    self._any_batch_size = any_batch_size
-    self._deterministic = deterministic
-    self._seed = np.array([seed, -1], np.int32)  # The number of the last call.
-    self._seed_input_buffer = InputBuffer(self._seed, len(self._seed))
-    # A concrete function; the first call, which shows the shapes, makes it.
-    self._graph: Any = None
-
-  def __call__(self, env_output: types.EnvOutput, core_state: Any
-               ) -> Tuple[types.AgentOutput, Any]:
-    """Chooses actions [n] in NumPy; returns the next core state, tensors."""
-    if self._graph is None:
-      self._build(env_output, core_state)
-    self._seed[1] += 1
-    num_rows = self._max_rows
-    if self._any_batch_size:
-      num_rows = len(env_output.observation)
-    # A `tf.function` checks its inputs to choose a graph, and a concrete
-    # function checks their structure, every time: together a third of a small
-    # batch's cost. Raw operations take concrete functions, too.
-    packed, *state = tf.raw_ops.StatefulPartitionedCall(
-        args=[
-            *(input_buffer.tensor(getattr(env_output, name), num_rows)
-              for name, input_buffer in self._input_buffers.items()),
-            *tf.nest.flatten(core_state),
-            self._seed_input_buffer.tensor(self._seed, len(self._seed)),
-            *self._captured],
-        Tout=self._output_types, f=self._graph)
-    if state:
-      core_state = tf.nest.pack_sequence_as(core_state, state)
-    return self._unpack(packed.numpy(), num_rows), core_state
-
-  def _build(self, env_output: types.EnvOutput, core_state: Any) -> None:
-    # TensorFlow gets only the fields that the agent uses.
-    names = ['observation', 'instruction', 'features', 'action_mask']
-    if self._agent.reads_rewards:
-      names += ['step_type', 'reward']
-    self._input_buffers = {
-        name: InputBuffer(getattr(env_output, name), self._max_rows)
-        for name in names if not isinstance(getattr(env_output, name), tuple)}
-    unseen = types.EnvOutput(*[()] * len(types.EnvOutput._fields))
-
-    seen = [getattr(env_output, name) for name in self._input_buffers]
-    structure = seen, core_state
-
-    def step(*inputs):
-      seen, core_state = tf.nest.pack_sequence_as(structure, inputs[:-1])
-      agent_output, core_state = self._agent.step(
-          unseen._replace(**dict(zip(self._input_buffers, seen))), core_state,
-          inputs[-1], self._deterministic)
-      # Without copies, a state that is part of an observation would change with
-      # its buffer: TensorFlow, and `tf.identity`, pass such memory on as it is.
-      return [_pack(agent_output), *(tf.raw_ops.DeepCopy(x=state) for state in
-                                     tf.nest.flatten(core_state))]
-
-    num_rows = None if self._any_batch_size else self._max_rows
-    specs = [tf.TensorSpec((num_rows, *x.shape[1:]), x.dtype)
-             for x in tf.nest.flatten(structure)]
-    self._graph = tf.function(step, autograph=False).get_concrete_function(
-        *specs, tf.TensorSpec(self._seed.shape, self._seed.dtype))
-    # Kept, since these properties cost 30 us a step.
-    self._captured = self._graph.captured_inputs
-    self._output_types = self._graph.output_dtypes
-
-  def _unpack(self, packed: np.ndarray, num_rows: int) -> types.AgentOutput:
-    """Returns views of what `_pack` has packed for n rows."""
-    distribution = self._agent.distribution
-    shape = (num_rows, *distribution.action_shape)
-    size = math.prod(shape)
-    return types.AgentOutput(
-        packed[:size].view(distribution.action_dtype.as_numpy_dtype
-                           ).reshape(shape),
-        packed[size:].reshape(num_rows, -1))
-
-
 def _pack(agent_output: types.AgentOutput) -> tf.Tensor:
   """Packs actions and logits into one vector, so that they are one tensor."""
   # The bits of whole numbers are moved as float32, and not computed with.
@@ -200,7 +114,7 @@ def make_assign(variables: Sequence[tf.Variable]
   sizes = [variable.shape.num_elements() for variable in variables]
 
   def assign(parameters):
-    # A variable may take the memory of what it is assigned for its own.
+    # A variable may keep the memory of its new value as its own.
     copy = tf.raw_ops.DeepCopy(x=parameters)
     for variable, values in zip(variables, tf.split(copy, sizes)):
       variable.assign(
@@ -221,19 +135,92 @@ def put_rows(arrays: Any, rows: Any, values: Any) -> None:
 class Policy:
   """An agent that acts on NumPy batches of E environments.
 
-  `core_state` is the memory of all E before their next x_t, tensors [E, ...].
+  Each call is one call of a graph. Its number and the seed determine the
+  actions that are sampled in it. `core_state` is the memory of all E before
+  their next x_t, tensors [E, ...].
   """
 
   def __init__(self, agent: agent_lib.Agent, num_envs: int, seed: int,
-               deterministic: bool = False):
+               deterministic: bool = False, any_batch_size: bool = False):
+    """Begins with the memory of a first step.
+
+    With `any_batch_size`, which costs a little more, calls may be of fewer
+    environments, with their `core_state`.
+    """
     self.core_state = agent.initial_state(num_envs)
-    self._step = _GraphStep(agent, seed, num_envs, any_batch_size=False,
-                            deterministic=deterministic)
+    self._agent = agent
+    self._num_envs = num_envs
+    self._any_batch_size = any_batch_size
+    self._deterministic = deterministic
+    self._seed = np.array([seed, -1], np.int32)  # The number of the last call.
+    self._seed_input_buffer = InputBuffer(self._seed, len(self._seed))
+    # A concrete function; the first call, which shows the shapes, makes it.
+    self._graph: Any = None
 
   def act(self, env_output: types.EnvOutput) -> types.AgentOutput:
     """Chooses actions [E] at the batch x_t, as NumPy arrays."""
-    agent_output, self.core_state = self._step(env_output, self.core_state)
-    return agent_output
+    if self._graph is None:
+      self._build(env_output)
+    self._seed[1] += 1
+    num_rows = self._num_envs
+    if self._any_batch_size:
+      num_rows = len(env_output.observation)
+    # A `tf.function` checks its inputs to choose a graph, and a concrete
+    # function checks their structure, every time: together a third of a small
+    # batch's cost. Raw operations take concrete functions, too.
+    packed, *state = tf.raw_ops.StatefulPartitionedCall(
+        args=[
+            *(input_buffer.tensor(getattr(env_output, name), num_rows)
+              for name, input_buffer in self._input_buffers.items()),
+            *tf.nest.flatten(self.core_state),
+            self._seed_input_buffer.tensor(self._seed, len(self._seed)),
+            *self._captured],
+        Tout=self._output_types, f=self._graph)
+    if state:
+      self.core_state = tf.nest.pack_sequence_as(self.core_state, state)
+    return self._unpack(packed.numpy(), num_rows)
+
+  def _build(self, env_output: types.EnvOutput) -> None:
+    # TensorFlow gets only the fields that the agent uses.
+    names = ['observation', 'instruction', 'features', 'action_mask']
+    if self._agent.reads_rewards:
+      names += ['step_type', 'reward']
+    self._input_buffers = {
+        name: InputBuffer(getattr(env_output, name), self._num_envs)
+        for name in names if not isinstance(getattr(env_output, name), tuple)}
+    unseen = types.EnvOutput(*[()] * len(types.EnvOutput._fields))
+
+    seen = [getattr(env_output, name) for name in self._input_buffers]
+    structure = seen, self.core_state
+
+    def step(*inputs):
+      seen, core_state = tf.nest.pack_sequence_as(structure, inputs[:-1])
+      agent_output, core_state = self._agent.step(
+          unseen._replace(**dict(zip(self._input_buffers, seen))), core_state,
+          inputs[-1], self._deterministic)
+      # Without copies, a state that is part of an observation would change with
+      # its buffer: TensorFlow, and `tf.identity`, pass such memory on as it is.
+      return [_pack(agent_output), *(tf.raw_ops.DeepCopy(x=state) for state in
+                                     tf.nest.flatten(core_state))]
+
+    num_rows = None if self._any_batch_size else self._num_envs
+    specs = [tf.TensorSpec((num_rows, *x.shape[1:]), x.dtype)
+             for x in tf.nest.flatten(structure)]
+    self._graph = tf.function(step, autograph=False).get_concrete_function(
+        *specs, tf.TensorSpec(self._seed.shape, self._seed.dtype))
+    # Kept, since these properties cost 30 us a step.
+    self._captured = self._graph.captured_inputs
+    self._output_types = self._graph.output_dtypes
+
+  def _unpack(self, packed: np.ndarray, num_rows: int) -> types.AgentOutput:
+    """Returns views of what `_pack` has packed for n rows."""
+    distribution = self._agent.distribution
+    shape = (num_rows, *distribution.action_shape)
+    size = math.prod(shape)
+    return types.AgentOutput(
+        packed[:size].view(distribution.action_dtype.as_numpy_dtype
+                           ).reshape(shape),
+        packed[size:].reshape(num_rows, -1))
 
 
 class RowPolicy:
@@ -248,13 +235,14 @@ class RowPolicy:
         lambda t: t.numpy(), agent.initial_state(num_envs))
     self._input_buffers = tf.nest.map_structure(
         lambda array: InputBuffer(array, num_envs), self.core_state)
-    self._step = _GraphStep(agent, seed, num_envs, any_batch_size=True)
+    self._policy = Policy(agent, num_envs, seed, any_batch_size=True)
 
   def act(self, env_output: types.EnvOutput,
           rows: np.ndarray) -> types.AgentOutput:
     """Chooses actions [n] at x_t of the environments `rows`, int [n]."""
-    agent_output, core_state = self._step(env_output, tf.nest.map_structure(
+    self._policy.core_state = tf.nest.map_structure(
         lambda input_buffer, array: input_buffer.tensor(array[rows], len(rows)),
-        self._input_buffers, self.core_state))
-    put_rows(self.core_state, rows, core_state)
+        self._input_buffers, self.core_state)
+    agent_output = self._policy.act(env_output)
+    put_rows(self.core_state, rows, self._policy.core_state)
     return agent_output

@@ -65,10 +65,9 @@ def _check_range(name: str, value: Any, limits: typing.Mapping[str, Any]):
 def checked_data(name: str, value: Any) -> Any:
   """Returns a copy of data that gin and JSON write and read alike.
 
-  Tuples become lists, and dicts are sorted.
-
-  Raises ConfigError, with the value's name, unless it is None, a bool, a finite
-  number, a string, or a list, tuple or dict of these by strings.
+  Tuples become lists, and dicts are sorted. Raises ConfigError for values other
+  than None, bools, finite numbers, strings, and lists, tuples or dicts of these
+  by strings.
   """
   if isinstance(value, dict):
     for key in value:

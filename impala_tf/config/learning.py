@@ -168,9 +168,9 @@ class ReplayConfig(fields.Section):
     episode_unrolls: most unrolls in a sampled episode; longer ones are cut. The
       replay holds `capacity_unrolls` / `episode_unrolls` episodes, however
       short: no more than the longest episode needs.
-    core_state: memory with which a replayed unroll begins: 'stored' by the
-      actor, or 'recomputed' by the newest parameters since the episode's start,
-      for sampling by episodes.
+    core_state: memory at the start of a replayed unroll: 'stored' by the actor,
+      or 'recomputed' by the newest parameters. The latter is done from the
+      episode's start on, and needs sampling by episodes.
     priority_exponent: alpha; unrolls are sampled by the power of their loss.
     priority_correction: beta; updates are weighted by 1 / P**beta.
     survives_resume: write the replay with every checkpoint, so that a resumed

@@ -45,14 +45,11 @@ def make(run_dirs: Sequence[str], way: Optional[str]) -> Groups:
   'all' puts all together, and None none. Raises UserError if a config is needed
   and missing.
   """
-  if way is None:
-    return {label: [run_dir]
-            for label, run_dir in zip(runs_lib.labels(run_dirs), run_dirs)}
   if way == 'all':
     return {'all': list(run_dirs)}
-  if way == 'directory':
-    found = _gather(run_dirs, lambda run_dir: os.path.dirname(
-        os.path.abspath(run_dir)))
+  if way in (None, 'directory'):
+    found = _gather(run_dirs, str if way is None else (
+        lambda run_dir: os.path.dirname(os.path.abspath(run_dir))))
     return dict(zip(runs_lib.labels(list(found)), found.values()))
   values = {run_dir: values_of(run_dir) for run_dir in run_dirs}
   if way == 'seed':
