@@ -4,7 +4,9 @@ May import no other module of the project, and the standard library only.
 """
 
 from impala_tf.config.config import Config as Config
+from impala_tf.config.config import from_json as from_json
 from impala_tf.config.config import sections as sections
+from impala_tf.config.config import to_json as to_json
 from impala_tf.config.environments import AtariConfig as AtariConfig
 from impala_tf.config.environments import DmlabConfig as DmlabConfig
 from impala_tf.config.environments import EnvironmentConfig as EnvironmentConfig

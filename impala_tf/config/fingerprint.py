@@ -4,7 +4,6 @@ import dataclasses
 import hashlib
 
 from impala_tf import config as config_lib
-from impala_tf.config import as_json
 from impala_tf.config import fields
 
 # Sections that decide how many unrolls are made, or how they are used.
@@ -49,5 +48,5 @@ def _text(section: fields.Section) -> str:
 
 def of_config(config: config_lib.Config) -> str:
   """Computes the fingerprint of all values: 12 hexadecimal digits."""
-  text = as_json.dumps(config)
+  text = config_lib.to_json(config)
   return hashlib.sha256(text.encode()).hexdigest()[:12]

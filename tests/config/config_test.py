@@ -1,8 +1,11 @@
 """Values that do not go together are refused by the names of their options."""
 
+import json
+
 import pytest
 
 from impala_tf import config
+from tests.fixtures import configs
 
 
 def _of(**sections):
@@ -83,3 +86,32 @@ def test_share_of_the_replay_is_exact(
       replay=config.ReplayConfig(
           replay_fraction=fraction, pacing_unrolls=pacing))
   assert (made.num_replayed, made.num_fresh) == (num_replayed, fresh)
+
+
+def _changed(change):
+  """Writes the default config as JSON, with something changed in it."""
+  values = json.loads(config.to_json(config.Config()))
+  change(values)
+  return json.dumps(values)
+
+
+@pytest.mark.parametrize('made', [
+    config.Config(), configs.changed_everywhere()])
+def test_json_reads_back_equal(made):
+  assert config.from_json(config.to_json(made)) == made
+
+
+@pytest.mark.parametrize('text, words', [
+    ('{', 'is no config'), ('[]', 'is no config'), ('{}', 'actor.* is missing'),
+    (_changed(lambda v: v.update(os={'path': ''})), 'os.path is unknown'),
+    (_changed(lambda v: v['agent'].pop('torso')),
+     'agent.torso is missing; install the same version'),
+    (_changed(lambda v: v['agent'].update(wings=2)),
+     'another version of impala_tf: agent.wings is unknown'),
+    (_changed(lambda v: v.update(agent=[])), 'is no config'),
+    (_changed(lambda v: v['learner'].update(batch_size=0)),
+     'LearnerConfig.batch_size must be at least 1')])
+def test_other_json_is_refused_in_one_line(text, words):
+  with pytest.raises(config.ConfigError, match=words) as error:
+    config.from_json(text)
+  assert '\n' not in str(error.value)
