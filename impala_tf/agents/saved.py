@@ -10,9 +10,8 @@ import dm_env
 import tensorflow as tf
 
 from impala_tf import config as config_lib
+from impala_tf.agents import a3c_agents
 from impala_tf.agents import agent as agent_lib
-from impala_tf.agents import q_agent
-from impala_tf.agents import separate_agent
 from impala_tf.agents import torsos
 from impala_tf.maths import distributions
 from impala_tf.storage import checkpoint
@@ -22,7 +21,7 @@ from impala_tf.storage import shipped
 _AGENT_FILE = 'agent.json'
 _NO_INTERFACE: Mapping[str, Any] = types.MappingProxyType({})
 _KINDS = {agent.kind: agent for agent in (
-    agent_lib.Agent, q_agent.QAgent, separate_agent.SeparateAgent)}
+    agent_lib.Agent, a3c_agents.QAgent, a3c_agents.SeparateAgent)}
 
 
 def describe_agent(run_dir: str, agent: agent_lib.Agent,

@@ -17,8 +17,8 @@ from impala_tf.config.learning import AgentConfig as AgentConfig
 from impala_tf.config.learning import ImpalaConfig as ImpalaConfig
 from impala_tf.config.learning import LaserConfig as LaserConfig
 from impala_tf.config.learning import OptimizerConfig as OptimizerConfig
+from impala_tf.config.learning import PopulationConfig as PopulationConfig
 from impala_tf.config.learning import ReplayConfig as ReplayConfig
-from impala_tf.config.population import PopulationConfig as PopulationConfig
 from impala_tf.config.processes import ActorConfig as ActorConfig
 from impala_tf.config.processes import AsyncConfig as AsyncConfig
 from impala_tf.config.processes import ExperimentConfig as ExperimentConfig

@@ -8,7 +8,6 @@ from typing import Any, Dict, Iterator, Optional, Tuple, Type
 from impala_tf.config import environments
 from impala_tf.config import fields
 from impala_tf.config import learning
-from impala_tf.config import population as population_lib
 from impala_tf.config import processes
 
 # Whether it is broken, and the message in that case.
@@ -34,8 +33,7 @@ class Config:
   actor: processes.ActorConfig = processes.ActorConfig()
   learner: processes.LearnerConfig = processes.LearnerConfig()
   replay: learning.ReplayConfig = learning.ReplayConfig()
-  population: population_lib.PopulationConfig = (
-      population_lib.PopulationConfig())
+  population: learning.PopulationConfig = learning.PopulationConfig()
   asynchronous: processes.AsyncConfig = processes.AsyncConfig()
 
   def __post_init__(self):
@@ -60,8 +58,8 @@ class Config:
         'fraction of 1, and None with others')
     yield replay.core_state == 'recomputed' and (
         replay.sampling != 'episodes' or not self.agent.use_lstm), (
-            "ReplayConfig.core_state = 'recomputed' needs ReplayConfig.sampling "
-            "= 'episodes' and AgentConfig.use_lstm = True")
+            "ReplayConfig.core_state = 'recomputed' needs AgentConfig.use_lstm "
+            "= True and ReplayConfig.sampling = 'episodes'")
     is_shared = self.num_replayed and self.learner.num_learners > 1
     for is_set, name in (
         (replay.survives_resume, 'survives_resume'),
@@ -75,8 +73,8 @@ class Config:
         (self.actor.env_processes, 'ActorConfig.env_processes'),
         (self.learner.num_learners > 1, 'LearnerConfig.num_learners')):
       yield is_set and self.experiment.in_process, (
-          f'{name} needs processes, but ExperimentConfig.in_process allows only '
-          'one; leave one of them out')
+          f'{name} needs processes, but ExperimentConfig.in_process allows '
+          'only one; leave one of them out')
 
   def _rules_of_controlled_lag(self) -> Iterator[_Rule]:
     if self.actor.controlled_lag_updates is None:

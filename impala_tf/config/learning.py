@@ -1,12 +1,15 @@
 """Options of the agent, and of how it learns."""
 
 import dataclasses
-from typing import Optional
+import re
+from typing import List, Optional
 
 from impala_tf.config import fields
 
 # Torsos of images, whose pixels they divide by 255.
 IMAGE_TORSOS = ('shallow', 'nature', 'deep', 'linear_convolutions', 'grid')
+# Fields of `optimizers.hyperparameters.Hyperparameters`.
+ADAPTABLE = ('learning_rate', 'epsilon', 'entropy_cost', 'max_gradient_norm')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -192,3 +195,67 @@ class ReplayConfig(fields.Section):
   priority_correction: float = fields.option(
       1.0, at_least=0, at_most=1, source='Schmitt et al. 2020, supplement 1.2')
   survives_resume: bool = fields.option(False)
+
+
+@dataclasses.dataclass(frozen=True)
+class PopulationConfig(fields.Section):
+  """Population based training: runs that copy the better ones (appendix F).
+
+  Attributes:
+    members: names of the runs of a population, two or more with commas between
+      them, which `./launch/population.sh` binds. Their directories lie side by
+      side, and a run's own directory has one of these names. Empty for a run
+      by itself, which reads none of the other options.
+    adapted: hyper-parameters that are copied and mutated, with commas between
+      them, out of learning_rate, epsilon, entropy_cost and max_gradient_norm.
+    burn_in_frames: frames of a member before which its episodes do not count
+      and it decides nothing.
+    decision_episodes: episodes of a member, of all levels together, after each
+      of which it decides. Small tasks want 1,000 or more: with fewer, members
+      copy others that are better by chance alone (docs/populations.md).
+    copy_margin: fitness by which another member must be more than ahead to be
+      copied; fitness is 1 for a human on each level.
+    mutation_probability: probability that a decision changes a hyper-parameter,
+      for each of them.
+    mutation_factor: factor by which it is multiplied, or divided, with even
+      odds.
+    random_score: mean return of random play on a level of no suite.
+    human_score: mean return that counts as fitness 1 on a level of no suite.
+  """
+  members: str = fields.option('', source='tables D.1, G.1')
+  adapted: str = fields.option(
+      'learning_rate,epsilon,entropy_cost', source='appendix F')
+  burn_in_frames: int = fields.option(20_000_000, at_least=0,
+                                      source='appendix F')
+  decision_episodes: int = fields.option(
+      5_000, at_least=1, unit='episodes', source='appendix F')
+  copy_margin: float = fields.option(0.05, at_least=0, source='appendix F')
+  mutation_probability: float = fields.option(
+      0.33, at_least=0, at_most=1, source='appendix F')
+  mutation_factor: float = fields.option(1.2, at_least=1, source='appendix F')
+  random_score: Optional[float] = fields.option(None, unit='return')
+  human_score: Optional[float] = fields.option(None, unit='return')
+
+  def __post_init__(self):
+    super().__post_init__()
+    names = self.member_names
+    if names and (len(set(names)) < max(2, len(names))
+                  or not all(re.fullmatch(r'\w[\w.-]*', n) for n in names)):
+      raise fields.ConfigError(
+          'PopulationConfig.members must be two or more different names of '
+          f'directories with commas between them, but is {self.members!r}')
+    for name in self.adapted_names:
+      if name not in ADAPTABLE:
+        raise fields.ConfigError(
+            f'PopulationConfig.adapted names {name!r}, but only '
+            f'{", ".join(ADAPTABLE)} can be adapted')
+
+  @property
+  def member_names(self) -> List[str]:
+    """Names of all members; none where the run is by itself."""
+    return self.members.split(',') if self.members else []
+
+  @property
+  def adapted_names(self) -> List[str]:
+    """Names of the hyper-parameters that are adapted."""
+    return [name.strip() for name in self.adapted.split(',')]

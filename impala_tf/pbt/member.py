@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from impala_tf import config as config_lib
 from impala_tf import types
-from impala_tf.config import population as population_config
+from impala_tf.config import learning
 from impala_tf.core import learner as learner_lib
 from impala_tf.pbt import populations
 from impala_tf.pbt import rules
@@ -236,7 +236,7 @@ class Member:
   def _values(self) -> Dict[str, float]:
     """Returns the present values of all hyper-parameters."""
     variables = {name: getattr(self._learner.hyperparameters, name)
-                 for name in population_config.ADAPTABLE}
+                 for name in learning.ADAPTABLE}
     return {name: float(variable.numpy())
             for name, variable in variables.items() if variable is not None}
 

@@ -7,7 +7,7 @@ import os
 from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from impala_tf import config as config_lib
-from impala_tf.config import population as population_config
+from impala_tf.config import learning
 from impala_tf.pbt import lineage
 from impala_tf.pbt import populations
 from impala_tf.pbt import rules
@@ -89,7 +89,7 @@ def _load(label: str, run_dirs: Dict[str, str]) -> Population:
   return Population(
       label, list(run_dirs), events,
       {name: _fitness_curve(rows[name], config) for name in run_dirs}, returns,
-      [name for name in population_config.ADAPTABLE
+      [name for name in learning.ADAPTABLE
        if name in config.population.adapted_names],
       max(run_dirs, key=rank))
 

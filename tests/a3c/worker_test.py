@@ -11,8 +11,8 @@ from impala_tf import config as config_lib
 from impala_tf.a3c import links
 from impala_tf.a3c import store as store_lib
 from impala_tf.a3c import worker as worker_lib
+from impala_tf.agents import a3c_agents
 from impala_tf.agents import agent as agent_lib
-from impala_tf.agents import q_agent
 from impala_tf.core import learner as learner_lib
 from impala_tf.envs import catch
 from impala_tf.maths import distributions
@@ -44,7 +44,7 @@ class _Process:
           config_lib.AgentConfig(torso='mlp', hidden_size=4)))
       agents[-1].build(catch.CatchEnvironment(1, 0).observation_spec())
     self.agent, self.target = agents
-    self.is_valued = make_agent is q_agent.QAgent
+    self.is_valued = make_agent is a3c_agents.QAgent
     self.store = store_lib.make(
         worker_lib.flatten(self.agent).size, _NUM_WORKERS)
     self.store.parameters[:] = worker_lib.flatten(self.agent)
@@ -160,7 +160,7 @@ def test_segment_of_which_a_time_limit_leaves_nothing_has_no_means(monkeypatch):
 
 
 def test_sarsa_takes_the_action_of_which_the_target_was():
-  made = _run(8, make_agent=q_agent.QAgent, keeps_last_action=True)
+  made = _run(8, make_agent=a3c_agents.QAgent, keeps_last_action=True)
   for worker in range(_NUM_WORKERS):
     segments = made.unrolls[worker::_NUM_WORKERS]
     for i, (unroll, later) in enumerate(zip(segments, segments[1:])):
@@ -173,7 +173,7 @@ def test_sarsa_takes_the_action_of_which_the_target_was():
 
 
 def test_value_method_without_a_target_of_it_chooses_a_first_action_anew():
-  made = _Process(make_agent=q_agent.QAgent)
+  made = _Process(make_agent=a3c_agents.QAgent)
   made.agent.epsilon.assign(0.)
   made.process._explore = lambda *unused: None
   rng = np.random.default_rng(0)
@@ -205,7 +205,7 @@ def test_steps_are_pushed_into_the_slot_of_their_worker():
 
 
 def test_target_agent_has_the_parameters_of_the_last_interval():
-  made = _Process(make_agent=q_agent.QAgent)
+  made = _Process(make_agent=a3c_agents.QAgent)
   made.store.target_parameters[:] = 7
   for _ in range(3):
     made.process.run_segment()
@@ -220,7 +220,7 @@ def test_target_agent_has_the_parameters_of_the_last_interval():
 
 
 def test_epsilon_falls_to_a_value_that_each_episode_draws():
-  made = _run(80, make_agent=q_agent.QAgent)
+  made = _run(80, make_agent=a3c_agents.QAgent)
   # Segments of 5, 5 and 4 steps, each begun by frames 0, 5, 10.
   expected = [0] * 5 + [5] * 5 + [10] * 4
   for (_, _, epsilon), frames in zip(made.choices, expected):

@@ -115,3 +115,13 @@ def test_other_json_is_refused_in_one_line(text, words):
   with pytest.raises(config.ConfigError, match=words) as error:
     config.from_json(text)
   assert '\n' not in str(error.value)
+
+
+@pytest.mark.parametrize('fields, words', [
+    ({'members': 'a'}, 'two or more different names'),
+    ({'members': 'a,b,a'}, 'two or more different names'),
+    ({'members': 'a,../b'}, 'two or more different names'),
+    ({'adapted': 'learning_rate,decay'}, "names 'decay'")])
+def test_impossible_populations_are_refused(fields, words):
+  with pytest.raises(config.ConfigError, match=words):
+    config.PopulationConfig(**fields)
