@@ -63,10 +63,9 @@ class EpisodeCounter:
 class InputBuffer:
   """Memory that TensorFlow reads in place and NumPy arrays are copied into.
 
-  Making a tensor of an array costs 5 to 25 us in every step of every actor, and
-  on Python 3.11 each leaks 16 bytes. Here one tensor serves all calls. That is
-  sound if a graph has read its inputs by the time its call returns, and no
-  output shares their memory.
+  Making a tensor of an array costs 5 to 25 us a step, and on Python 3.11 each
+  leaks 16 bytes. Here one tensor serves all calls. That is sound if no output
+  of the graph shares its inputs' memory.
   """
 
   # TensorFlow aligns its tensors so; its kernels end the process at others.

@@ -132,11 +132,8 @@ def make_torso(name: str, hidden_size: int, precision: str = 'float32',
                gain: float = 1.0) -> tf.Module:
   """Makes a torso of the project or of the user.
 
-  `gain` is `AgentConfig.torso_gain`; the user's torsos draw their own weights.
-  The precision is that of `layers`, for the user's without 'bfloat16'.
-
-  Raises ConfigError if nobody has registered the name, or the user's torso is
-  no `tf.Module`.
+  The user's torsos draw their own weights, without `gain`. Raises ConfigError
+  if nobody has registered the name, or the user's torso is no `tf.Module`.
   """
   torsos.check(name)
   if name in TORSOS:
