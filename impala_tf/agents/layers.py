@@ -65,7 +65,8 @@ class _Layer(tf.Module):
     """Maps inputs of any numeric type to outputs."""
     if self.kernel is None:
       self._make_variables(self._kernel_shape(inputs.shape[-1]))
-    outputs = self._product(tf.cast(inputs, self._dtype), self._cast_kernel())
+    outputs = self._product(
+        tf.cast(inputs, self._dtype), tf.cast(self.kernel, self._dtype))
     if self._use_bias:
       bias = tf.cast(self.bias, self._dtype)
       # On CPUs `BiasAddGrad` sums bfloat16 in bfloat16, where a sum stops
@@ -84,9 +85,6 @@ class _Layer(tf.Module):
     # kernel first, as checkpoints number the optimiser's slots. Set without
     # `__setattr__`, it is not saved.
     self.__dict__['_in_order'] = (self.kernel, self.bias)
-
-  def _cast_kernel(self) -> tf.Tensor:
-    return tf.cast(self.kernel, self._dtype)
 
   def _kernel_shape(self, num_inputs: int) -> Sequence[int]:
     raise NotImplementedError
@@ -141,8 +139,8 @@ class PixelConv2D(Conv2D):
   Its kernel is divided by 255, since a batch has far more pixels.
   """
 
-  def _cast_kernel(self) -> tf.Tensor:
-    return super()._cast_kernel() / 255.
+  def _product(self, inputs: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
+    return super()._product(inputs, kernel / 255.)
 
 
 class Embedding(tf.Module):

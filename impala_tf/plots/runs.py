@@ -53,10 +53,7 @@ def find(patterns: Sequence[str]) -> List[str]:
   found: Dict[str, str] = {}  # By real path or URL.
   for pattern in patterns:
     run_directory.reach(pattern)
-    if files.exists(pattern):
-      paths = [pattern]
-    else:
-      paths = sorted(glob.glob(pattern))
+    paths = [pattern] if files.exists(pattern) else sorted(glob.glob(pattern))
     if not paths:
       raise config_lib.UserError(
           f'there is no run {pattern}; name directories of runs')

@@ -370,17 +370,6 @@ def test_arguments_that_do_not_fit_are_refused(recurrent_dir, simple_dir):
   _refused('reward must be one number', policy.act, np.zeros(4), reward=[1, 2])
 
 
-def test_chosen_checkpoint_is_loaded(tmp_path):
-  parts = saved_parts.Parts(tmp_path)
-  saved_parts.describe(tmp_path, parts)
-  for number, score in (1, 1.), (2, 7.), (3, 2.):
-    parts.learner.num_frames.assign(100 * number)
-    parts.checkpointer.save(number, score)
-  for which, frames in ('newest', 300), ('best', 200), (1, 100):
-    policy = impala_tf.load_policy(str(tmp_path), checkpoint=which)
-    assert policy.loaded.num_frames == frames
-
-
 def test_exported_agent_is_the_same_in_a_third_of_the_size(run_dir, tmp_path):
   loaded = saved.load_agent(run_dir)
   saved.export_agent(loaded, str(tmp_path))
