@@ -1,8 +1,8 @@
 """IMPALA (Espeholt et al., 2018) in TensorFlow 2.
 
-What is public is in `__all__` (docs/python_api.md); all else may change.
-Importing the package imports no TensorFlow; each name imports what it needs.
-Import it before TensorFlow, or set TF_ENABLE_ONEDNN_OPTS=1 yourself.
+`__all__` is public (docs/python_api.md); all else may change. Importing the
+package imports no TensorFlow; its names do as they are used. Import it before
+TensorFlow, or set TF_ENABLE_ONEDNN_OPTS=1 yourself.
 """
 
 import importlib
@@ -13,8 +13,8 @@ import warnings
 
 __version__ = '0.1.0'
 
-# TensorFlow switches oneDNN on by itself on some CPUs only; where it does not
-# (AMD's), a learner update takes twice as long. Read as TensorFlow is imported.
+# TensorFlow switches oneDNN on by default on some CPUs, but not on AMD's, where
+# a learner update takes twice as long without. Read as TensorFlow is imported.
 if 'tensorflow' in sys.modules and 'TF_ENABLE_ONEDNN_OPTS' not in os.environ:
   warnings.warn(
       'impala_tf was imported after TensorFlow, too late to switch oneDNN on; '
@@ -22,8 +22,7 @@ if 'tensorflow' in sys.modules and 'TF_ENABLE_ONEDNN_OPTS' not in os.environ:
       'set TF_ENABLE_ONEDNN_OPTS=1', stacklevel=2)
 os.environ.setdefault('TF_ENABLE_ONEDNN_OPTS', '1')
 
-# Public names, to the modules that have them, which are imported with the first
-# use, and the names there.
+# Public names, to their modules, which the first use imports, and names there.
 _API = {
     **{name: ('impala_tf.config', name) for name in (
         'ActorConfig', 'AgentConfig', 'AtariConfig', 'Config', 'ConfigError',

@@ -2,7 +2,6 @@
 
 import math
 import pathlib
-import sys
 
 import pytest
 
@@ -21,7 +20,7 @@ _FILES = sorted(p.relative_to(_ROOT).as_posix()
 
 pytestmark = pytest.mark.usefixtures('servers_stay', 'fake_deepmind_lab')
 
-# As small as it gets: what is tried is the file, not the machine.
+# As small as it gets: the test is of the file, not of the machine.
 _TINY = ('ExperimentConfig.in_process = True',
          'ExperimentConfig.log_interval_updates = 1',
          'ExperimentConfig.total_frames = 2',
@@ -69,22 +68,8 @@ def test_a3c_has_the_papers_numbers():
   assert continuous.asynchronous.max_segment_steps is None
 
 
-# The first file of each directory, for those who wait.
-_OF_FIRST_TIER = {str(pathlib.PurePath(f).parent): f for f in reversed(
-    [f for f in _FILES if f not in _SEVERAL_LEVELS])}.values()
-
-
-def _marks(path):
-  has_package = sys.version_info >= (3, 10) or not any(
-      name in path for name in ('/vizdoom/', 'car_racing'))
-  marks = [pytest.mark.skipif(
-      not has_package, reason='its simulator has no package')]
-  return marks if path in _OF_FIRST_TIER else [*marks, pytest.mark.slow]
-
-
 @pytest.mark.parametrize('path', [
-    pytest.param(f, marks=_marks(f))
-    for f in _FILES if f not in _SEVERAL_LEVELS])
+    f for f in _FILES if f not in _SEVERAL_LEVELS])
 @pytest.mark.slow
 def test_file_trains_for_two_updates(path, tmp_path):
   tiny = _TINY_A2C if '/a2c/' in path else _TINY
@@ -95,7 +80,6 @@ def test_file_trains_for_two_updates(path, tmp_path):
              'dmlab30': config.dmlab.action_repeats,
              'vizdoom': config.vizdoom.action_repeats}.get(domain, 1)
   is_shared = algorithms.architecture(config) == algorithms.SHARED_PARAMETERS
-  # Replayed: none.
   frames_per_update = (1 if is_shared else config.num_fresh) * 2 * repeats
   config = gin_config.load(path, tiny + (
       f'ExperimentConfig.total_frames = {2 * frames_per_update}',))

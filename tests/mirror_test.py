@@ -42,10 +42,8 @@ COVERED_ELSEWHERE = {
     'impala_tf/a3c/links.py': (
         'tests/a3c/worker_test.py', 'is what those workers pull and push by'),
     **{f'impala_tf/config/{name}.py': (
-        'tests/config/config_test.py', 'is a section of the config')
-       for name in ('actor', 'agent', 'asynchronous', 'atari', 'dmlab',
-                    'environment', 'experiment', 'impala', 'laser', 'learner',
-                    'optimizer', 'replay', 'vizdoom')},
+        'tests/config/config_test.py', 'has sections of the config')
+       for name in ('environments', 'learning', 'processes')},
     'impala_tf/runtime/control.py': (
         'tests/roles/in_process_test.py', 'is asked by those loops'),
     'impala_tf/runtime/interfaces.py': (
@@ -81,8 +79,6 @@ OF_NO_MODULE = {
     'tests/examples': 'examples that are whole programs',
     'tests/examples_test.py': 'examples/',
     'tests/faults': 'what real runs survive, docs/reliability.md',
-    'tests/plots/labels_test.py': 'names of runs in legends',
-    'tests/plots/population_figures_test.py': 'figures of populations',
     'tests/ray_cluster/batch_test.py': 'batches of programs on a cluster',
     'tests/launch/cluster_examples_test.py': 'Slurm and Kubernetes files',
     'tests/docs_test.py': 'README.md, docs/ and mkdocs.yml',

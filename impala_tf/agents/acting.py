@@ -1,9 +1,8 @@
 """Acting on NumPy batches, for actors and for evaluation."""
 
 import math
-from typing import Any, Callable, Dict, Sequence, Tuple
+from typing import Any, Callable, Dict, Sequence
 
-from absl import logging
 import dm_env
 import numpy as np
 import tensorflow as tf
@@ -17,10 +16,10 @@ class EpisodeCounter:
   """Return and length of each environment's episode, of raw rewards.
 
   A lost life does not end an episode (its row is MID): episodes are full games.
+  `reward_scale` is a factor of the rewards that agents get.
   """
 
   def __init__(self, num_envs: int, reward_scale: float = 1.):
-    """Begins to count; `reward_scale` is a factor of what agents get."""
     self._reward_scale = np.float32(reward_scale)
     self._return = np.zeros(num_envs, np.float32)
     self._steps = np.full(num_envs, -1, np.int32)  # `reset` is no step.
@@ -33,14 +32,13 @@ class EpisodeCounter:
                  rows: Any = slice(None)) -> types.EnvOutput:
     """Adds one batched step to the count; the first is that of `reset`.
 
-    The step and its side channels are of the environments `rows`, int [n]
-    without repetition; of all E by default. Returns it with its counts, in
-    arrays that the next call overwrites.
+    The step is of the environments `rows`, int [n] without repetition. Returns
+    it with its counts, in arrays that the next call overwrites.
     """
     goes_on = ~self._ended[rows]
     begins = timestep.step_type == int(dm_env.StepType.FIRST)
     self._ended[rows] = begins
-    # No product: a NaN of an environment ends with its episode.
+    # `where`, not a product: NaN * 0 would leak into the next episode.
     self._return[rows] = (
         np.where(goes_on, self._return[rows], 0) + timestep.reward)
     steps = self._steps[rows] * goes_on + 1
@@ -65,10 +63,9 @@ class EpisodeCounter:
 class InputBuffer:
   """Memory that TensorFlow reads in place and NumPy arrays are copied into.
 
-  Making a tensor of an array costs 5 to 25 us in every step of every actor, and
-  on Python 3.11 each leaks 16 bytes. Here one tensor serves all calls. That is
-  sound if a graph has read its inputs by the time its call returns, and no
-  output shares their memory.
+  Making a tensor of an array costs 5 to 25 us a step, and on Python 3.11 each
+  leaks 16 bytes. Here one tensor serves all calls. That is sound if no output
+  of the graph shares its inputs' memory.
   """
 
   # TensorFlow aligns its tensors so; its kernels end the process at others.
@@ -102,110 +99,6 @@ class InputBuffer:
     return self._tensors[num_rows]
 
 
-class _GraphStep:
-  """An agent's step on NumPy batches as one call of a graph.
-
-  Core states are passed in and out. Seed and number of a call determine the
-  actions that are sampled in it.
-  """
-
-  def __init__(self, agent: agent_lib.Agent, seed: int, max_rows: int,
-               any_batch_size: bool, deterministic: bool = False):
-    """Stores the options; the first call, which shows the shapes, traces.
-
-    Calls have `max_rows` rows, or at most these with `any_batch_size`, which
-    costs a little more.
-    """
-    self._agent = agent
-    self._max_rows = max_rows
-    self._any_batch_size = any_batch_size
-    self._deterministic = deterministic
-    self._seed = np.array([seed, -1], np.int32)  # The number of the last call.
-    self._seed_input_buffer = InputBuffer(self._seed, len(self._seed))
-    self._graph: Any = None  # A concrete function, after the first call.
-    self.is_flat = True  # False once a flat call has failed, see `_call`.
-
-  def __call__(self, env_output: types.EnvOutput, core_state: Any
-               ) -> Tuple[types.AgentOutput, Any]:
-    """Chooses actions [n] in NumPy; returns the next core state, tensors."""
-    if self._graph is None:
-      self._build(env_output, core_state)
-    self._seed[1] += 1
-    num_rows = self._max_rows
-    if self._any_batch_size:
-      num_rows = len(env_output.observation)
-    packed, *state = self._call([
-        *(input_buffer.tensor(getattr(env_output, name), num_rows)
-          for name, input_buffer in self._input_buffers.items()),
-        *tf.nest.flatten(core_state),
-        self._seed_input_buffer.tensor(self._seed, len(self._seed))])
-    if state:
-      core_state = tf.nest.pack_sequence_as(core_state, state)
-    return self._unpack(packed.numpy(), num_rows), core_state
-
-  def _call(self, inputs: Sequence[tf.Tensor]) -> Sequence[tf.Tensor]:
-    """Calls the graph flatly, which skips checking the inputs.
-
-    A `tf.function` checks them to choose a graph, and a concrete function
-    checks their structure, every time: together a third of a small batch's
-    cost.
-    """
-    if not self.is_flat:
-      return self._graph(*inputs)
-    try:
-      # Raw operations take concrete functions, which is not documented.
-      return tf.raw_ops.StatefulPartitionedCall(
-          args=[*inputs, *self._captured], Tout=self._output_types,
-          f=self._graph)
-    except (AttributeError, TypeError, ValueError, tf.errors.OpError) as error:
-      outputs = self._graph(*inputs)  # It raises what the agent itself raises.
-      self.is_flat = False
-      logging.warning('Acting takes longer, since this version of TensorFlow '
-                      'does not understand flat calls: %s', error)
-      return outputs
-
-  def _build(self, env_output: types.EnvOutput, core_state: Any) -> None:
-    # TensorFlow gets only the fields that the agent uses.
-    names = ['observation', 'instruction', 'features', 'action_mask']
-    if self._agent.reads_rewards:
-      names += ['step_type', 'reward']
-    self._input_buffers = {
-        name: InputBuffer(getattr(env_output, name), self._max_rows)
-        for name in names if not isinstance(getattr(env_output, name), tuple)}
-    unseen = types.EnvOutput(*[()] * len(types.EnvOutput._fields))
-
-    seen = [getattr(env_output, name) for name in self._input_buffers]
-    structure = seen, core_state
-
-    def step(*inputs):
-      seen, core_state = tf.nest.pack_sequence_as(structure, inputs[:-1])
-      agent_output, core_state = self._agent.step(
-          unseen._replace(**dict(zip(self._input_buffers, seen))), core_state,
-          inputs[-1], self._deterministic)
-      # Without copies, a state that is part of an observation would change with
-      # its buffer: TensorFlow, and `tf.identity`, pass such memory on as it is.
-      return [_pack(agent_output), *(tf.raw_ops.DeepCopy(x=state) for state in
-                                     tf.nest.flatten(core_state))]
-
-    num_rows = None if self._any_batch_size else self._max_rows
-    specs = [tf.TensorSpec((num_rows, *x.shape[1:]), x.dtype)
-             for x in tf.nest.flatten(structure)]
-    self._graph = tf.function(step, autograph=False).get_concrete_function(
-        *specs, tf.TensorSpec(self._seed.shape, self._seed.dtype))
-    self._captured = self._graph.captured_inputs
-    self._output_types = self._graph.output_dtypes
-
-  def _unpack(self, packed: np.ndarray, num_rows: int) -> types.AgentOutput:
-    """Returns views of what `_pack` has packed for n rows."""
-    distribution = self._agent.distribution
-    shape = (num_rows, *distribution.action_shape)
-    size = math.prod(shape)
-    return types.AgentOutput(
-        packed[:size].view(distribution.action_dtype.as_numpy_dtype
-                           ).reshape(shape),
-        packed[size:].reshape(num_rows, -1))
-
-
 def _pack(agent_output: types.AgentOutput) -> tf.Tensor:
   """Packs actions and logits into one vector, so that they are one tensor."""
   # The bits of whole numbers are moved as float32, and not computed with.
@@ -220,7 +113,7 @@ def make_assign(variables: Sequence[tf.Variable]
   sizes = [variable.shape.num_elements() for variable in variables]
 
   def assign(parameters):
-    # A variable may take the memory of what it is assigned for its own.
+    # A variable may keep the memory of its new value as its own.
     copy = tf.raw_ops.DeepCopy(x=parameters)
     for variable, values in zip(variables, tf.split(copy, sizes)):
       variable.assign(
@@ -241,32 +134,99 @@ def put_rows(arrays: Any, rows: Any, values: Any) -> None:
 class Policy:
   """An agent that acts on NumPy batches of E environments.
 
-  `core_state` has those of all E before their next x_t, tensors [E, ...].
+  Each call is one call of a graph. Its number and the seed determine the
+  actions that are sampled in it. `core_state` is the memory of all E before
+  their next x_t, tensors [E, ...].
   """
 
   def __init__(self, agent: agent_lib.Agent, num_envs: int, seed: int,
-               deterministic: bool = False):
-    """Starts with the memory of a first step; `seed` samples actions."""
-    self.core_state = agent.initial_state(num_envs)
-    self._step = _GraphStep(agent, seed, num_envs, any_batch_size=False,
-                            deterministic=deterministic)
+               deterministic: bool = False, any_batch_size: bool = False):
+    """Begins with the memory of a first step.
 
-  @property
-  def is_flat(self) -> bool:
-    """Whether the cheapest way to call the graph has worked so far."""
-    return self._step.is_flat
+    With `any_batch_size`, which costs a little more, calls may be of fewer
+    environments, with their `core_state`.
+    """
+    self.core_state = agent.initial_state(num_envs)
+    self._agent = agent
+    self._num_envs = num_envs
+    self._any_batch_size = any_batch_size
+    self._deterministic = deterministic
+    self._seed = np.array([seed, -1], np.int32)  # The number of the last call.
+    self._seed_input_buffer = InputBuffer(self._seed, len(self._seed))
+    # A concrete function; the first call, which shows the shapes, makes it.
+    self._graph: Any = None
 
   def act(self, env_output: types.EnvOutput) -> types.AgentOutput:
     """Chooses actions [E] at the batch x_t, as NumPy arrays."""
-    agent_output, self.core_state = self._step(env_output, self.core_state)
-    return agent_output
+    if self._graph is None:
+      self._build(env_output)
+    self._seed[1] += 1
+    num_rows = self._num_envs
+    if self._any_batch_size:
+      num_rows = len(env_output.observation)
+    # A `tf.function` checks its inputs to choose a graph, and a concrete
+    # function checks their structure, every time: together a third of a small
+    # batch's cost. Raw operations take concrete functions, too.
+    packed, *state = tf.raw_ops.StatefulPartitionedCall(
+        args=[
+            *(input_buffer.tensor(getattr(env_output, name), num_rows)
+              for name, input_buffer in self._input_buffers.items()),
+            *tf.nest.flatten(self.core_state),
+            self._seed_input_buffer.tensor(self._seed, len(self._seed)),
+            *self._captured],
+        Tout=self._output_types, f=self._graph)
+    if state:
+      self.core_state = tf.nest.pack_sequence_as(self.core_state, state)
+    return self._unpack(packed.numpy(), num_rows)
+
+  def _build(self, env_output: types.EnvOutput) -> None:
+    # TensorFlow gets only the fields that the agent uses.
+    names = ['observation', 'instruction', 'features', 'action_mask']
+    if self._agent.reads_rewards:
+      names += ['step_type', 'reward']
+    self._input_buffers = {
+        name: InputBuffer(getattr(env_output, name), self._num_envs)
+        for name in names if not isinstance(getattr(env_output, name), tuple)}
+    unseen = types.EnvOutput(*[()] * len(types.EnvOutput._fields))
+
+    seen = [getattr(env_output, name) for name in self._input_buffers]
+    structure = seen, self.core_state
+
+    def step(*inputs):
+      seen, core_state = tf.nest.pack_sequence_as(structure, inputs[:-1])
+      agent_output, core_state = self._agent.step(
+          unseen._replace(**dict(zip(self._input_buffers, seen))), core_state,
+          inputs[-1], self._deterministic)
+      # Without copies, a state that is part of an observation would change with
+      # its buffer: TensorFlow, and `tf.identity`, pass such memory on as it is.
+      return [_pack(agent_output), *(tf.raw_ops.DeepCopy(x=state) for state in
+                                     tf.nest.flatten(core_state))]
+
+    num_rows = None if self._any_batch_size else self._num_envs
+    specs = [tf.TensorSpec((num_rows, *x.shape[1:]), x.dtype)
+             for x in tf.nest.flatten(structure)]
+    self._graph = tf.function(step, autograph=False).get_concrete_function(
+        *specs, tf.TensorSpec(self._seed.shape, self._seed.dtype))
+    # Kept, since these properties cost 30 us a step.
+    self._captured = self._graph.captured_inputs
+    self._output_types = self._graph.output_dtypes
+
+  def _unpack(self, packed: np.ndarray, num_rows: int) -> types.AgentOutput:
+    """Returns views of what `_pack` has packed for n rows."""
+    distribution = self._agent.distribution
+    shape = (num_rows, *distribution.action_shape)
+    size = math.prod(shape)
+    return types.AgentOutput(
+        packed[:size].view(distribution.action_dtype.as_numpy_dtype
+                           ).reshape(shape),
+        packed[size:].reshape(num_rows, -1))
 
 
 class RowPolicy:
   """An agent that acts for any of E environments at a time.
 
   One graph serves any number of rows, so nothing is traced anew. `core_state`
-  has those of all E before their next x_t, NumPy arrays [E, ...].
+  is the memory of all E before their next x_t, NumPy arrays [E, ...].
   """
 
   def __init__(self, agent: agent_lib.Agent, num_envs: int, seed: int):
@@ -274,16 +234,14 @@ class RowPolicy:
         lambda t: t.numpy(), agent.initial_state(num_envs))
     self._input_buffers = tf.nest.map_structure(
         lambda array: InputBuffer(array, num_envs), self.core_state)
-    self._step = _GraphStep(agent, seed, num_envs, any_batch_size=True)
+    self._policy = Policy(agent, num_envs, seed, any_batch_size=True)
 
   def act(self, env_output: types.EnvOutput,
           rows: np.ndarray) -> types.AgentOutput:
-    """Chooses actions [n] at x_t of some environments, as NumPy arrays.
-
-    `rows` are the numbers of these environments, int [n] without repetition.
-    """
-    agent_output, core_state = self._step(env_output, tf.nest.map_structure(
+    """Chooses actions [n] at x_t of the environments `rows`, int [n]."""
+    self._policy.core_state = tf.nest.map_structure(
         lambda input_buffer, array: input_buffer.tensor(array[rows], len(rows)),
-        self._input_buffers, self.core_state))
-    put_rows(self.core_state, rows, core_state)
+        self._input_buffers, self.core_state)
+    agent_output = self._policy.act(env_output)
+    put_rows(self.core_state, rows, self._policy.core_state)
     return agent_output

@@ -15,10 +15,11 @@ from impala_tf.maths import distributions
 from impala_tf.maths import frame_stacks
 from impala_tf.maths import losses
 from impala_tf.maths import running_moments
+from impala_tf.runtime import interfaces
 
 
 class CoreState(NamedTuple):
-  """The memory of a recurrent agent before it sees x_t."""
+  """Memory of a recurrent agent before it sees x_t."""
   lstm: Any  # `networks.LSTMState` [B, size]; a `SeparateAgent` has two.
   last_action: tf.Tensor  # [B, ...], the action that led to x_t.
 
@@ -48,8 +49,8 @@ class Agent(tf.Module):
     distribution: the policy's, which gives its logits their meaning.
     popart: head that normalises values by task, or None.
     normaliser: normaliser of observed vectors, or None.
-    num_features: F, numbers observed beside an image; see `build`.
-    has_action_mask: whether observations carry an action mask; see `build`.
+    num_features: F, numbers observed beside an image.
+    has_action_mask: whether observations carry an action mask.
   """
 
   kind = 'actor_critic'
@@ -57,19 +58,18 @@ class Agent(tf.Module):
   def __init__(self, distribution: distributions.Distribution,
                config: config_lib.AgentConfig, precision: str = 'float32',
                compiled: bool = False, num_tasks: Optional[int] = None):
-    """Makes the layers, without variables so far.
+    """Makes the layers; `build` makes their variables.
 
-    `precision` is the torso's, 'float32' or 'mixed_bfloat16'; or 'bfloat16',
-    whose variables are bfloat16, too, for acting alone. All else is float32.
-    `compiled` says whether XLA will compile it; `num_tasks` is L, the number of
-    tasks whose values `popart` normalises, each apart; None: as they are.
+    `precision` is the torso's (see `layers`); all else is float32. `compiled`
+    says whether XLA will compile the agent. `num_tasks` is L, the number of
+    tasks whose values `popart` normalises, each apart; None for none.
     """
     super().__init__(name='agent')
     self.distribution = distribution
     self._config = config
     self._precision = precision
     self._torso_name = config.torso
-    self._torso: Any = None  # See `_make_encoders`.
+    self._torso: Any = None
     self.num_features = 0
     self.has_action_mask = False
     self._feature_encoder: Optional[layers.Linear] = None
@@ -77,15 +77,13 @@ class Agent(tf.Module):
     self._instruction_encoder = None
     if config.instruction_length:
       self._instruction_encoder = networks.InstructionEncoder(compiled)
-    self._core = None
-    if config.use_lstm:
-      self._core = networks.LSTMCore(config.lstm_size)
+    self._core = (
+        networks.LSTMCore(config.lstm_size) if config.use_lstm else None)
     self._join: Optional[layers.Linear] = None
     self._policy_head = layers.Linear(distribution.num_logits)
     self._baseline_head = layers.Linear(num_tasks or 1)
-    self.popart = None
-    if num_tasks:
-      self.popart = moments.PopArtHead(self._baseline_head)
+    self.popart = (
+        moments.PopArtHead(self._baseline_head) if num_tasks else None)
 
   @property
   def parts(self) -> Dict[str, Sequence[tf.Variable]]:
@@ -135,7 +133,6 @@ class Agent(tf.Module):
     images and would have to be normalised.
     """
     self.has_action_mask = has_action_mask
-    num_words = self._config.instruction_length
     self._make_encoders(observation_spec, num_features)
     zeros = tf.zeros([1, 1])
     self._forward(
@@ -144,14 +141,15 @@ class Agent(tf.Module):
             observation=tf.zeros((1, 1) + observation_spec.shape,
                                  observation_spec.dtype),
             episode_return=(), episode_steps=(),
-            instruction=tf.zeros([1, 1, num_words], tf.int32),
+            instruction=tf.zeros([1, 1, self._config.instruction_length],
+                                 tf.int32),
             features=tf.zeros([1, 1, num_features]),
             action_mask=tf.ones([1, 1, self.distribution.num_logits])),
         self._no_actions(1, 1), self.initial_state(1))
 
   def _make_encoders(self, observation_spec: dm_env.specs.Array,
                      num_features: int) -> None:
-    """Makes the parts that depend on the observations; see `build`."""
+    """Makes the parts that depend on the observations."""
     config = self._config
     if self._torso is None:
       self._torso_name = torsos.fitting(
@@ -163,11 +161,18 @@ class Agent(tf.Module):
     if num_features:
       self._feature_encoder = layers.Linear(config.hidden_size, tf.nn.relu)
     if self._core is None and (num_features or config.instruction_length):
-      # Linear heads could add up what is read and what is seen, but not act on
-      # what is seen because of what is read. Else the LSTM sees to it.
+      # Linear heads would only add up text and image; a policy must read one
+      # in the light of the other. With an LSTM, that does so.
       self._join = layers.Linear(config.hidden_size, tf.nn.relu)
-    if config.normalise_observations:
-      self.normaliser = moments.make_normaliser(observation_spec, num_features)
+    if not config.normalise_observations:
+      return
+    if len(observation_spec.shape) == 3 and not num_features:
+      raise config_lib.ConfigError(
+          'AgentConfig.normalise_observations = True is for vectors, but '
+          f'observations are images {list(observation_spec.shape)} alone; set '
+          'it to False')
+    self.normaliser = moments.ObservationNormaliser(
+        [num_features] if num_features else observation_spec.shape)
 
   def observation_totals(self, env_outputs: types.EnvOutput
                          ) -> running_moments.Totals:
@@ -197,24 +202,22 @@ class Agent(tf.Module):
            ) -> Tuple[types.AgentOutput, CoreState]:
     """Acts once at x_t, leading [B], with the core state before it.
 
-    Fields that the agent does not read may be empty tuples; it reads step types
-    and rewards for its memory alone. `seed`, int32 [2], is that of stateless
-    sampling; `deterministic` takes the most probable action instead.
+    Fields that the agent does not read may be empty tuples; only memory reads
+    step types and rewards. `seed`, int32 [2], is that of stateless sampling;
+    `deterministic` takes the most probable action instead.
     """
     env_outputs, last_actions = tf.nest.map_structure(
         lambda t: tf.expand_dims(t, 0),
         (env_output, core_state.last_action if core_state else ()))
     outputs, lstm = self._forward(env_outputs, last_actions, core_state)
     logits = tf.squeeze(outputs.policy_logits, axis=0)
-    if deterministic:
-      action = self.distribution.mode(logits)
-    else:
-      action = self._choose(logits, seed)
+    action = (self.distribution.mode(logits) if deterministic
+              else self._choose(logits, seed))
     core_state = CoreState(lstm, action) if core_state else ()
     return types.AgentOutput(action, logits), core_state
 
   def _choose(self, logits: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-    """Chooses actions [B, ...] by logits [B, P]: samples the policy."""
+    """Samples actions [B, ...] of logits [B, P]."""
     return self.distribution.sample(logits, seed)
 
   def unroll(self, env_outputs: types.EnvOutput, actions: tf.Tensor,
@@ -250,7 +253,7 @@ class Agent(tf.Module):
     return self._heads(env_outputs, features, features), lstm_state
 
   def _features(self, env_outputs: types.EnvOutput, last_actions, lstm_state):
-    """Runs all but the heads: features [T*B, F] or [T, B, F], LSTM's state."""
+    """Computes inputs of heads, [T*B, F] or [T, B, F], and the LSTM's state."""
     features = self._encode(env_outputs)
     if self._core is None:
       return features, None
@@ -315,6 +318,32 @@ def restacked(env_outputs: types.EnvOutput) -> types.EnvOutput:
     return env_outputs
   return env_outputs._replace(
       observation=frame_stacks.restack(observation, step_type))
+
+
+class MemoryRecomputer:
+  """An agent beside the learner that steps through replayed unrolls.
+
+  To today's parameters, an LSTM's state from when an unroll was played means
+  something else; so does one of another agent (LASER: Schmitt et al. 2020,
+  supplement, section 1.2).
+  """
+
+  def __init__(self, agent: Agent, fetcher: interfaces.Fetcher):
+    """Prepares the graph; `fetcher` updates the variables of the agent."""
+    self._fetcher = fetcher
+    self._memory_after = tf.function(
+        lambda env_outputs, actions, core_state: agent.memory_after(
+            restacked(env_outputs), actions, core_state), autograph=False)
+
+  def __call__(self, unroll: types.Unroll) -> CoreState:
+    """Computes the memory with which the unrolls that follow begin.
+
+    Frames of the batch, leading [T+1, B], are not re-stacked yet. Raises
+    ConnectionError if the fetcher has lost the learner.
+    """
+    self._fetcher.fetch()
+    return self._memory_after(
+        unroll.env_outputs, unroll.agent_outputs.action, unroll.core_state)
 
 
 def _given(name: str, tensor: Any) -> tf.Tensor:

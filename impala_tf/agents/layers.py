@@ -1,7 +1,6 @@
-"""Layers of torsos and heads, with the paper's initial weights.
+"""Layers of torsos and heads, with the initial weights that `networks` lists.
 
-`networks` has the table of initial weights. A layer makes its variables when it
-is first called. Its `precision` is that of torsos:
+A layer makes its variables when it is first called. Its `precision` is one of:
 
   precision         variables  computes in
   ================  =========  ===========
@@ -24,8 +23,8 @@ def fan_in_truncated_normal(shape: Sequence[int], dtype: tf.DType = tf.float32,
                             gain: float = 1.0) -> tf.Tensor:
   """Draws a kernel [..., inputs, outputs] of variance gain^2/fan-in.
 
-  That is before truncation. Keras's `VarianceScaling` corrects for it and so
-  differs from the original by 14 %.
+  The variance is that before truncation. Keras's `VarianceScaling` corrects for
+  it, and so differs from the original by 14 %.
   """
   stddev = gain * math.prod(shape[:-1])**-0.5
   return tf.random.truncated_normal(shape, stddev=stddev, dtype=dtype)
@@ -66,7 +65,8 @@ class _Layer(tf.Module):
     """Maps inputs of any numeric type to outputs."""
     if self.kernel is None:
       self._make_variables(self._kernel_shape(inputs.shape[-1]))
-    outputs = self._product(tf.cast(inputs, self._dtype), self._cast_kernel())
+    outputs = self._product(
+        tf.cast(inputs, self._dtype), tf.cast(self.kernel, self._dtype))
     if self._use_bias:
       bias = tf.cast(self.bias, self._dtype)
       # On CPUs `BiasAddGrad` sums bfloat16 in bfloat16, where a sum stops
@@ -82,12 +82,9 @@ class _Layer(tf.Module):
     if self._use_bias:
       self.bias = tf.Variable(tf.zeros(kernel_shape[-1:], dtype), name='bias')
     # `tf.Module` lists variables by the names of attributes. This one puts the
-    # kernel first, by which checkpoints number the optimiser's slots. Set past
-    # `__setattr__`, it is not saved itself.
+    # kernel first, as checkpoints number the optimiser's slots. Set without
+    # `__setattr__`, it is not saved.
     self.__dict__['_in_order'] = (self.kernel, self.bias)
-
-  def _cast_kernel(self) -> tf.Tensor:
-    return tf.cast(self.kernel, self._dtype)
 
   def _kernel_shape(self, num_inputs: int) -> Sequence[int]:
     raise NotImplementedError
@@ -139,12 +136,11 @@ class Conv2D(_Layer):
 class PixelConv2D(Conv2D):
   """A first convolution of an image torso, which takes bytes.
 
-  Its kernel is divided by 255, not the pixels: a kernel has 16 x 8 x 8 numbers
-  a channel, a batch far more pixels.
+  Its kernel is divided by 255, since a batch has far more pixels.
   """
 
-  def _cast_kernel(self) -> tf.Tensor:
-    return super()._cast_kernel() / 255.
+  def _product(self, inputs: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
+    return super()._product(inputs, kernel / 255.)
 
 
 class Embedding(tf.Module):

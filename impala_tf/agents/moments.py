@@ -2,17 +2,15 @@
 
 from typing import Iterable, Sequence, Tuple
 
-import dm_env
 import tensorflow as tf
 
-from impala_tf import config as config_lib
 from impala_tf.agents import layers
 from impala_tf.maths import popart
 from impala_tf.maths import running_moments
 
 
 class _MomentVariables(tf.Module):
-  """Mean and variance as variables, 0 and 1 at first, that are not trained."""
+  """Mean and variance as untrained variables, 0 and 1 at first."""
 
   def __init__(self, name: str, shape: Sequence[int], dtype: tf.DType):
     super().__init__(name=name)
@@ -34,14 +32,13 @@ def _assign(variables: Iterable[tf.Variable],
 
 
 class ObservationNormaliser(_MomentVariables):
-  """Running mean and variance of an agent's vectors.
+  """Running mean and variance, float64, of an agent's vectors.
 
   The learner moves them with every update, by the observations of its batch.
   Actors need them as they need parameters.
   """
 
   def __init__(self, shape: Sequence[int]):
-    """Begins with moments, float64, that change nothing."""
     super().__init__('observation_normaliser', shape, tf.float64)
     self._count = tf.Variable(0., trainable=False, dtype=tf.float64)
 
@@ -64,22 +61,6 @@ class ObservationNormaliser(_MomentVariables):
             (count + totals.count, *new))
 
 
-def make_normaliser(observation_spec: dm_env.specs.Array,
-                    num_features: int) -> ObservationNormaliser:
-  """Makes the normaliser of F features, or of observations without them.
-
-  Raises ConfigError if observations are images alone.
-  """
-  if num_features:
-    return ObservationNormaliser([num_features])
-  if len(observation_spec.shape) != 3:
-    return ObservationNormaliser(observation_spec.shape)
-  raise config_lib.ConfigError(
-      'AgentConfig.normalise_observations = True is for vectors, but '
-      f'observations are images {list(observation_spec.shape)} alone; set it '
-      'to False')
-
-
 class PopArtHead(_MomentVariables):
   """A linear head with an output for each task, and the moments of each.
 
@@ -87,7 +68,7 @@ class PopArtHead(_MomentVariables):
   """
 
   def __init__(self, linear: layers.Linear):
-    """Begins with mean 0 and variance 1; `linear` has no activation."""
+    """Takes a layer `linear` without activation."""
     super().__init__('popart', [linear.size], tf.float32)
     self.num_tasks = linear.size
     self._linear = linear

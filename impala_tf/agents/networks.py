@@ -1,20 +1,14 @@
 """Networks of the agent: torsos, LSTM, language channel (figure 3, appendix G).
 
 Weights start as in the paper's published code (deepmind/scalable_agent,
-`experiment.py`), that is by the defaults of the libraries that it uses:
+`experiment.py`), which leaves them to the libraries that it uses:
 
-  layers                   initial weights                   default of
-  =======================  ================================  =================
-  convolutions and dense   truncated normal with standard    Sonnet 1's Conv2D
-  layers                   deviation 1/sqrt(fan-in), in      and Linear
-                           torsos times a gain (1)
-  embedding of words       standard normal                   Sonnet 1's Embed
-  LSTMs                    Glorot uniform over inputs and    TensorFlow 1's
-                           hidden state together             `get_variable`,
-                                                             LSTMBlockCell
-  =======================  ================================  =================
-
-Biases start at zero, but 1 is added to that of an LSTM's forget gate.
+- Convolutions and dense layers: truncated normal of the standard deviation
+  1/sqrt(fan-in), in torsos times a gain, as Sonnet 1's.
+- Embedding of words: standard normal, as Sonnet 1's Embed.
+- LSTMs: Glorot uniform over inputs and hidden state together, as TensorFlow
+  1's LSTMBlockCell. A 1 is added to the bias of the forget gate.
+- Biases: zero.
 """
 
 import functools
@@ -29,8 +23,7 @@ from impala_tf.agents import torsos
 from impala_tf.envs import word_ids
 
 # Up to this many steps the graph of the LSTM is unrolled, which runs faster.
-# With more steps a loop in the graph saves more time in compilation. Unrolls
-# have 20 steps for Atari and 100 for DMLab-30.
+# With more steps a loop in the graph saves more time in compilation.
 _MAX_STATIC_STEPS = 32
 
 
@@ -43,10 +36,9 @@ class SequentialTorso(tf.Module):
 
   def __call__(self, observations: tf.Tensor) -> tf.Tensor:
     """Maps observations [N, ...] to float32 [N, F]."""
-    outputs = observations
     for layer in self._layers:
-      outputs = layer(outputs)
-    return tf.cast(outputs, tf.float32)
+      observations = layer(observations)
+    return tf.cast(observations, tf.float32)
 
 
 class MLPTorso(SequentialTorso):
@@ -140,12 +132,8 @@ def make_torso(name: str, hidden_size: int, precision: str = 'float32',
                gain: float = 1.0) -> tf.Module:
   """Makes a torso of the project or of the user.
 
-  `name` and `gain` are `AgentConfig.torso` and `torso_gain`; the user's torsos
-  draw their own weights. The precision is that of `layers`, for the user's
-  without 'bfloat16'; results are always float32.
-
-  Raises ConfigError if nobody has registered the name, or the user's torso is
-  no `tf.Module`, so that its variables would not be found.
+  The user's torsos draw their own weights, without `gain`. Raises ConfigError
+  if nobody has registered the name, or the user's torso is no `tf.Module`.
   """
   torsos.check(name)
   if name in TORSOS:
@@ -177,11 +165,11 @@ class LSTMState(NamedTuple):
 
 
 class LSTMCore(tf.Module):
-  """An LSTM whose state is reset where an episode begins.
+  """An LSTM whose state is reset as an episode begins.
 
-  The product with the inputs is computed for all steps at once (section 3.1),
-  so the kernel is in two parts, for the inputs and for the hidden state. Both
-  start as if they were one kernel.
+  The product with the inputs is computed for all steps at once (section 3.1).
+  So the kernel is in two parts, for the inputs and for the hidden state, which
+  start as if they were one.
   """
 
   def __init__(self, size: int):
@@ -205,8 +193,8 @@ class LSTMCore(tf.Module):
                state: LSTMState) -> Tuple[tf.Tensor, LSTMState]:
     """Runs over inputs [T, B, F]: outputs [T, B, size] and the last state.
 
-    Where `resets`, bool [T, B], is True, x_t begins an episode: zeros replace
-    the state before that step.
+    Zeros replace the state before steps for which `resets`, bool [T, B], is
+    True.
     """
     if self._input_gates is None:
       num_gates = 4 * self._size
@@ -225,8 +213,8 @@ class LSTMCore(tf.Module):
     num_steps = inputs.shape[0]
     if num_steps is not None and num_steps <= _MAX_STATIC_STEPS:
       outputs = []
-      # In graphs the steps' gradients are added up in the order of the names of
-      # ops. In a scope they are the same names in whatever network.
+      # In graphs, gradients of steps are added up in the order of ops' names,
+      # which the scope makes the same in every network.
       with tf.name_scope('steps'):
         for t in range(num_steps):
           state = self._step(state, (gates[t], keeps[t]))
@@ -254,10 +242,10 @@ class InstructionEncoder(tf.Module):
   SIZE = 64
 
   def __init__(self, compiled: bool = False):
-    """Makes the layers; `compiled`: by XLA.
+    """Makes the layers; `compiled` says whether XLA compiles them.
 
-    That cannot read equal instructions only once, which saves most of the time:
-    an unroll has few different ones.
+    XLA cannot read equal instructions only once. That saves most of the time,
+    since an unroll has few different ones.
     """
     super().__init__()
     self._compiled = compiled
@@ -282,7 +270,7 @@ class InstructionEncoder(tf.Module):
   def _read(self, word_ids: tf.Tensor) -> tf.Tensor:
     length = word_ids.shape[1]
     num_words = tf.math.count_nonzero(word_ids, axis=1, dtype=tf.int32)
-    # [L, N]: words take the place of time. The LSTM reads on into the padding,
+    # [L, N]: words take the place of time. The LSTM reads the padding, too,
     # which does not change its earlier outputs.
     words = self._embedding(tf.transpose(word_ids))
     outputs, _ = self._lstm(words, tf.zeros(tf.shape(words)[:2], tf.bool),

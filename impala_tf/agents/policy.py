@@ -16,11 +16,11 @@ from impala_tf.storage import checkpoint as checkpoint_lib
 
 
 class TrainedPolicy:
-  """A trained agent with a memory of its own.
+  """A trained agent with its own memory.
 
-  What it remembers of the episode (the LSTM's state and the last action) is
-  kept between calls of `act` and forgotten with `reset`. `loaded` has the
-  agent, its observations' spec and how long it was trained.
+  Its memory of the episode (the LSTM's state and the last action) is kept
+  between calls of `act` and forgotten with `reset`. `loaded` has the agent, its
+  observations' spec and how long it was trained.
   """
 
   def __init__(self, loaded: saved.LoadedAgent, deterministic: bool, seed: int,
@@ -44,7 +44,7 @@ class TrainedPolicy:
     self._deterministic = deterministic
     self._seed = seed
     self._policy: Optional[acting.Policy] = None
-    self._num_envs: Optional[int] = None
+    self._kind: Optional[str] = None  # Of observations since `reset`.
     self._is_first = np.ones(1, bool)
 
   def act(self, observation: Any, *, reward: Any = None,
@@ -57,26 +57,25 @@ class TrainedPolicy:
     is one environment or a batch of E; later calls must be alike.
 
     Args:
-      observation: what a Gymnasium environment gave in training, or a list or
-        array of E such observations. Or what became of it there, of
-        `loaded.observation_spec`, or a batch with leading [E].
+      observation: one that a Gymnasium environment gave in training, or a list
+        or array of E such. Or an array of `loaded.observation_spec` that was
+        made of one, or a batch with leading [E].
       reward: reward of the last action, a number or [E], not clipped. Agents
         with an LSTM read it, and need it at all steps but the first of an
         episode; others ignore it.
-      instruction: for agents that read instructions what is to be done, a text
-        or E of them; others take none.
-      features: for agents that read numbers beside an image these, [F] or
-        [E, F]; none where the environment's observation brings them along.
-      action_mask: for agents that were trained with masks, which actions are
-        legal, as the environment's `info['action_mask']` has it; for a batch a
-        sequence of E masks. None where the observation brings it along.
+      instruction: for agents that read instructions, a text or E of them.
+      features: for agents that read numbers beside an image, [F] or [E, F];
+        none if the environment's observation brings them along.
+      action_mask: legal actions, for agents that were trained with masks, as
+        in the environment's `info['action_mask']`; for a batch a sequence of E
+        masks. None if the observation brings it along.
 
     Returns:
-      What `step` of a Gymnasium environment takes: an int for one discrete
-      action, else a NumPy array; with leading [E] for a batch. Discrete actions
-      count from 0: add `action_space.start` where it is not 0. Continuous
-      actions are within the environment's bounds, but for agents from before
-      actions were scaled to these, which act in its units and are not clipped.
+      The action as `step` of a Gymnasium environment takes it. It is an int for
+      one discrete action, else a NumPy array; with leading [E] for a batch.
+      Discrete actions count from 0: add `action_space.start` if that is
+      another. Continuous actions are within the environment's bounds. Only
+      agents from before actions were scaled act in its units, unclipped.
 
     Raises:
       UserError: an argument does not fit, in one line.
@@ -90,15 +89,17 @@ class TrainedPolicy:
         observation, features, mask = _converted(self._convert, observation)
         action_mask = mask if action_mask is None else action_mask
       except spaces.SpaceError as error:
-        # An array may be what became of an observation.
+        # An array may be a converted observation.
         if self._must_convert or not isinstance(observation, np.ndarray):
           raise config_lib.UserError(
               'observation must be one of observation_space, or a list of '
               f'them, but {error}') from error
     batch, is_single = self._batched(observation)
-    self._begin(len(batch), is_single)
-    assert self._policy is not None  # `_begin` has made it.
-    action = self._policy.act(types.EnvOutput(
+    if is_single:  # A batch of one.
+      reward, features, action_mask = (
+          None if argument is None else [argument]
+          for argument in (reward, features, action_mask))
+    action = self._begun(len(batch), is_single).act(types.EnvOutput(
         step_type=np.where(self._is_first, dm_env.StepType.FIRST,
                            dm_env.StepType.MID).astype(np.uint8),
         reward=self._rewards(reward), discount=(), observation=batch,
@@ -114,24 +115,20 @@ class TrainedPolicy:
     return int(action[0]) if action[0].ndim == 0 else action[0]
 
   def reset(self, where: Optional[Any] = None) -> None:
-    """Forgets what was seen: the next observation begins an episode.
+    """Forgets past observations: the next one begins an episode.
 
-    Args:
-      where: bool [E], the environments of a batch whose episodes have ended;
-        None for all. Only then may the next call of `act` have another E.
-
-    Raises:
-      UserError: it does not fit the batch, in one line.
+    In the bool [E] `where`, True stands for an environment whose episode has
+    ended. With None, all have, and the next call of `act` may have another E.
+    Raises UserError, in one line, if it does not fit the batch.
     """
     if where is None:
-      self._num_envs = None
-      self._is_first[:] = True
-      return
+      self._kind = None
+      where = np.ones_like(self._is_first)
     where = np.asarray(where)
-    if where.dtype != bool or where.shape != (self._num_envs,):
+    if where.dtype != bool or where.shape != self._is_first.shape:
       raise config_lib.UserError(
-          f'where must be bool [{self._num_envs or "E"}], a truth value for '
-          f'each environment of the batch, but is {_describe(where)}')
+          f'where must be bool [{len(self._is_first)}], a truth value for each '
+          f'environment of the batch, but is {_describe(where)}')
     self._is_first |= where
 
   def _batched(self, observation: Any) -> Tuple[np.ndarray, bool]:
@@ -144,27 +141,25 @@ class TrainedPolicy:
     if array is None or not (
         is_single or (given.shape[1:] == spec.shape and given.ndim and
                       len(given))):
-      wanted = f'{spec.dtype} {list(spec.shape)}'
       raise config_lib.UserError(
-          f'the agent was trained on observations {wanted}, or a batch of them '
-          f'with one dimension before, but this is {_describe(given)}')
+          f'the agent was trained on observations {_describe(spec)}, or a '
+          'batch of them with one dimension before, but this is '
+          f'{_describe(given)}')
     return (array[np.newaxis] if is_single else array), is_single
 
-  def _begin(self, num_envs: int, is_single: bool) -> None:
-    """Makes the memory for this many environments, if there is none."""
+  def _begun(self, num_envs: int, is_single: bool) -> acting.Policy:
+    """Returns the agent with memory for this many environments."""
     kind = 'one observation' if is_single else f'a batch of {num_envs}'
-    shape = 0 if is_single else num_envs
-    if self._num_envs is None:
-      if self._policy is None or len(self._is_first) != num_envs:
-        self._policy = acting.Policy(
-            self.loaded.agent, num_envs, self._seed, self._deterministic)
-        self._is_first = np.ones(num_envs, bool)
-      self._num_envs = shape
-    elif self._num_envs != shape:
-      before = f'a batch of {self._num_envs}' if self._num_envs else 'single'
+    if self._kind not in (None, kind):
       raise config_lib.UserError(
-          f'observations were {before} and now are {kind}; call reset() in '
+          f'observations were {self._kind} and now are {kind}; call reset() in '
           'between, or load a policy for each')
+    if self._policy is None or len(self._is_first) != num_envs:
+      self._policy = acting.Policy(
+          self.loaded.agent, num_envs, self._seed, self._deterministic)
+      self._is_first = np.ones(num_envs, bool)
+    self._kind = kind
+    return self._policy
 
   def _rewards(self, reward: Any) -> np.ndarray:
     """Returns rewards [E]; zeros before the first step."""
@@ -176,12 +171,11 @@ class TrainedPolicy:
             'act(observation, reward=reward)')
       return np.zeros(shape, np.float32)
     rewards = np.asarray(reward, np.float32)
-    if rewards.shape != (shape if self._num_envs else ()):
-      wanted = f'[{self._num_envs}]' if self._num_envs else 'one number'
+    if rewards.shape != shape:
       raise config_lib.UserError(
-          f'reward must be {wanted}, as observations are, but is '
-          f'{_describe(rewards)}')
-    return rewards.reshape(shape)
+          'reward must be one number for each observation, '
+          f'{list(shape)}, but is {_describe(rewards)}')
+    return rewards
 
   def _word_ids(self, instruction: Union[None, str, Sequence[str]]) -> Any:
     """Returns the instructions' words, int32 [E, L], or ()."""
@@ -205,34 +199,33 @@ class TrainedPolicy:
   def _features(self, features: Any) -> Any:
     """Returns the numbers beside an image, float32 [E, F], or ()."""
     num_features = self.loaded.agent.num_features
+    if features is None and not num_features:
+      return ()
     array = np.asarray(() if features is None else features, np.float32)
-    wanted: Tuple[int, ...] = (num_features,)
-    if num_features and self._num_envs:
-      wanted = (self._num_envs, num_features)
-    if array.shape != wanted:
+    wanted = len(self._is_first), num_features
+    if not num_features or array.shape != wanted:
       raise config_lib.UserError(
-          f'this agent reads features {list(wanted)} beside what it sees, but '
+          f'this agent reads features {list(wanted)} beside observations, but '
           f'was given {list(array.shape)}; see observation_space of '
           'load_policy')
-    return array.reshape(-1, num_features) if num_features else ()
+    return array
 
   def _masks(self, action_mask: Any) -> Any:
-    """Returns which actions are legal, uint8 [E, P], or ()."""
+    """Returns masks of legal actions, uint8 [E, P], or ()."""
     num_envs = len(self._is_first)
     if not self.loaded.agent.has_action_mask:
       if action_mask is not None:
         raise config_lib.UserError(
             'this agent was trained without masks; leave action_mask out')
       return ()
-    masks = action_mask if self._num_envs else [action_mask]
-    if action_mask is None or len(masks) != num_envs:
+    if action_mask is None or len(action_mask) != num_envs:
       raise config_lib.UserError(
           f'this agent was trained with masks and needs {num_envs} with each '
           "call of act: action_mask=info['action_mask']")
     try:
       return np.stack([
           spaces.flat_mask(mask, self.loaded.agent.distribution.num_values)
-          for mask in masks])
+          for mask in action_mask])
     except spaces.SpaceError as error:
       raise config_lib.UserError(f'action_mask {error}') from error
 
@@ -255,10 +248,9 @@ def _make_converter(space: Any, loaded: saved.LoadedAgent
   if (spec.shape, spec.dtype, converter.num_features) != (
       wanted.shape, wanted.dtype, loaded.agent.num_features):
     raise config_lib.UserError(
-        f'observations of observation_space are {spec.dtype} '
-        f'{list(spec.shape)} with {converter.num_features} features, but the '
-        f'agent was trained on {wanted.dtype} {list(wanted.shape)} with '
-        f'{loaded.agent.num_features}')
+        f'observations of observation_space are {_describe(spec)} with '
+        f'{converter.num_features} features, but the agent was trained on '
+        f'{_describe(wanted)} with {loaded.agent.num_features}')
   return converter
 
 
@@ -282,7 +274,7 @@ def _converted(convert: spaces.Converter, observation: Any
           [one.action_mask for one in many] if convert.has_mask else None)
 
 
-def _describe(array: np.ndarray) -> str:
+def _describe(array: Any) -> str:
   return f'{array.dtype} {list(array.shape)}'
 
 

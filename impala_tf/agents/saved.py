@@ -10,9 +10,8 @@ import dm_env
 import tensorflow as tf
 
 from impala_tf import config as config_lib
+from impala_tf.agents import a3c_agents
 from impala_tf.agents import agent as agent_lib
-from impala_tf.agents import q_agent
-from impala_tf.agents import separate_agent
 from impala_tf.agents import torsos
 from impala_tf.maths import distributions
 from impala_tf.storage import checkpoint
@@ -22,7 +21,7 @@ from impala_tf.storage import shipped
 _AGENT_FILE = 'agent.json'
 _NO_INTERFACE: Mapping[str, Any] = types.MappingProxyType({})
 _KINDS = {agent.kind: agent for agent in (
-    agent_lib.Agent, q_agent.QAgent, separate_agent.SeparateAgent)}
+    agent_lib.Agent, a3c_agents.QAgent, a3c_agents.SeparateAgent)}
 
 
 def describe_agent(run_dir: str, agent: agent_lib.Agent,
@@ -32,8 +31,7 @@ def describe_agent(run_dir: str, agent: agent_lib.Agent,
   """Writes the facts that `load_agent` needs beside the parameters.
 
   `interface` is that of the environment. Call it before the run's checkpoints
-  are restored. Raises `checkpoint.CheckpointError` if they are of another
-  agent.
+  are restored. Raises CheckpointError if they are of another agent.
   """
   directory = os.path.join(run_dir, checkpoint.DIRECTORY)
   files.make_directory(directory)
@@ -53,7 +51,7 @@ def describe_agent(run_dir: str, agent: agent_lib.Agent,
   _refuse_another(run_dir, json.loads(text))
   path = os.path.join(directory, _AGENT_FILE)
   if files.exists(path) and files.read(path) == text.encode():
-    return  # Whoever finds all checkpoints damaged shall leave all as it is.
+    return  # A run whose checkpoints are all damaged stays as it is.
   files.write(path, text.encode())
 
 
@@ -112,10 +110,8 @@ def load_agent(run_dir: str,
   """Loads a run's agent with its parameters, for inference.
 
   Needs neither gin nor the environment, and executes nothing from the files.
-
-  `run_dir` is the path or URL of a run that has written a checkpoint, or of an
-  agent that `export_agent` has written; or the name of an agent in the box,
-  'box/pong'. For `which` see `checkpoint.find`.
+  `run_dir` is the path or URL of a run, or of an exported agent; or the name of
+  an agent in the box, 'box/pong'. For `which` see `checkpoint.find`.
 
   Raises CheckpointError if there is no usable checkpoint, or the module that
   registers the agent's torso was not imported.

@@ -1,4 +1,4 @@
-"""The table of torsos: names of the project's, and functions of the user's own.
+"""The table of torsos: names of the project's, and the user's own functions.
 
 Importing it imports no TensorFlow, so that launchers can look a name up.
 """
@@ -10,21 +10,20 @@ from impala_tf.config import agent as agent_config
 from impala_tf.runtime import user_modules
 
 # Makes a torso of `AgentConfig.hidden_size` and a precision, 'float32' or
-# 'mixed_bfloat16': a `tf.Module` that maps observations [N, ...] to features,
-# float32 [N, F].
+# 'mixed_bfloat16': a `tf.Module` from observations [N, ...] to float32 [N, F].
 MakeTorso = Callable[[int, str], Any]
 
 # Their classes are in `networks`.
 BUILT_IN = (*agent_config.IMAGE_TORSOS, 'mlp', 'dense')
 AUTO = 'auto'
 # Pixels of height and width that strided convolutions need at least.
-MIN_PIXELS = {'shallow': 20, 'linear_convolutions': 20, 'nature': 36}
+_MIN_PIXELS = {'shallow': 20, 'linear_convolutions': 20, 'nature': 36}
 _AUTO_SHALLOW_PIXELS = 36
 OWN: Dict[str, MakeTorso] = {}
 
 
 def register(name: str) -> Callable[[MakeTorso], MakeTorso]:
-  """Registers a torso of the user's own, as a decorator of a `MakeTorso`.
+  """Registers the user's torso, as a decorator of a `MakeTorso`.
 
   `name` is the new value of `AgentConfig.torso`; raises ConfigError if it is
   taken.
@@ -59,7 +58,7 @@ def fitting(name: str, shape: Sequence[int]) -> str:
     return 'shallow' if min(shape[:2]) >= _AUTO_SHALLOW_PIXELS else 'grid'
   if name not in agent_config.IMAGE_TORSOS:
     return name
-  least = MIN_PIXELS.get(name, 1)
+  least = _MIN_PIXELS.get(name, 1)
   if len(shape) == 3 and min(shape[:2]) >= least:
     return name
   wanted, remedy = 'images [H, W, C]', "use AgentConfig.torso = 'mlp'"

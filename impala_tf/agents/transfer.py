@@ -17,11 +17,7 @@ _FRESH = 'starts fresh'
 def check(source: saved.LoadedAgent, observation_spec: dm_env.specs.Array,
           num_features: int, config: config_lib.AgentConfig,
           interface: Mapping[str, Any]) -> None:
-  """Raises UserError for an agent of another network or other observations.
-
-  `source` is the trained agent; the other arguments are the new agent's and its
-  environment's.
-  """
+  """Raises UserError unless a new agent's network and observations match."""
   def describe(spec, features, network, interface):
     return {'observations': f'{spec.dtype} {list(spec.shape)}',
             'features': features,
@@ -43,13 +39,12 @@ def check(source: saved.LoadedAgent, observation_spec: dm_env.specs.Array,
 
 def take_parameters(agent: agent_lib.Agent,
                     source: agent_lib.Agent) -> List[str]:
-  """Copies another agent's parameters wherever they mean the same.
+  """Copies another agent's parameters if they mean the same.
 
-  The policy's head is copied if the actions are the same, and the baseline's if
-  the number of levels is. If the actions differ, an LSTM's weights of the last
-  action stay as they are, as all does that is not copied. Running moments of
-  observations are copied with their count, so they hardly adapt to another
-  task. The agents are of the same network and observations, see `check`.
+  The agents are of the same network and observations, see `check`. Heads and an
+  LSTM's weights of the last action may be of other actions or levels, and then
+  stay as they are. Running moments of observations are copied with their count,
+  so they hardly adapt to another task.
 
   Returns a line for each part that is not copied, or not wholly. Raises
   UserError if the agents are of different kinds.

@@ -8,8 +8,8 @@ import tensorflow as tf
 
 from impala_tf import config as config_lib
 from impala_tf import types
+from impala_tf.agents import a3c_agents
 from impala_tf.agents import agent as agent_lib
-from impala_tf.agents import q_agent
 from impala_tf.algorithms import algorithm
 from impala_tf.maths import losses
 from impala_tf.maths import n_step
@@ -72,5 +72,5 @@ def loss(agent: agent_lib.Agent, unroll: types.Unroll,
 
 
 ALGORITHM = algorithm.Algorithm(
-    algorithm.makes(q_agent.QAgent), loss, needs_target_agent=True)
+    algorithm.makes(a3c_agents.QAgent), loss, needs_target_agent=True)
 SARSA = ALGORITHM._replace(needs_last_action=True)

@@ -13,7 +13,6 @@ import tensorflow as tf
 
 from impala_tf import config as config_lib
 from impala_tf.comms import reverb_calls
-from impala_tf.config import as_json
 from impala_tf.config import fingerprint as fingerprint_lib
 from impala_tf.runtime import waiting
 
@@ -37,7 +36,7 @@ def publish(address: str, config: config_lib.Config) -> None:
   """Fills the table; raises ConnectionError if the server does not answer."""
   client = reverb.Client(address)
   writer = client.trajectory_writer(num_keep_alive_refs=1)
-  text = np.frombuffer(as_json.dumps(config).encode(), np.uint8)
+  text = np.frombuffer(config_lib.to_json(config).encode(), np.uint8)
   reverb_calls.insert(client, writer, table_name(config), [text])
 
 
@@ -55,7 +54,7 @@ def wait_for_config(address: str, poll: waiting.PollFn) -> config_lib.Config:
         if name.startswith(_PREFIX) and info.current_size:
           sample = next(iter(client.sample(
               name, emit_timesteps=False, unpack_as_table_signature=True)))
-          return as_json.loads(bytes(sample.data[0]).decode())
+          return config_lib.from_json(bytes(sample.data[0]).decode())
       cause = 'its server is there, but not yet ready'
     except ConnectionError as error:
       cause = str(error)

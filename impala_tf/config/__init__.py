@@ -8,7 +8,9 @@ from impala_tf.config.agent import AgentConfig as AgentConfig
 from impala_tf.config.asynchronous import AsyncConfig as AsyncConfig
 from impala_tf.config.atari import AtariConfig as AtariConfig
 from impala_tf.config.config import Config as Config
+from impala_tf.config.config import from_json as from_json
 from impala_tf.config.config import sections as sections
+from impala_tf.config.config import to_json as to_json
 from impala_tf.config.dmlab import DmlabConfig as DmlabConfig
 from impala_tf.config.environment import EnvironmentConfig as EnvironmentConfig
 from impala_tf.config.experiment import ExperimentConfig as ExperimentConfig

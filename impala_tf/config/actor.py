@@ -13,32 +13,31 @@ class ActorConfig(fields.Section):
   Attributes:
     num_actors: processes; None: as many as fit the machine.
     num_envs: environments a process, stepped and inferred as one batch; None:
-      what fits the machine. Several levels are shared out over all environments
-      of a run in turn: a multiple of their number gives each the same share.
-      Workers of A3C (`AsyncConfig`) have one each, whatever this is.
-    env_processes: processes beside each of these that step its environments,
-      so that none waits for another and inference is of those that are ready.
-      Those that share a process still wait for each other. None: environments
-      are stepped in turn, in lock-step, as Atari always is.
-    env_timeout_secs: after which an environment process that is still at a
-      step, or at making one environment, is taken for hung.
+      as many as fit the machine. Several levels are shared out over all
+      environments of a run in turn: a multiple of their number gives each the
+      same share. Workers of A3C (`AsyncConfig`) have one each.
+    env_processes: processes beside each actor that step its environments, so
+      that inference takes the ones that are ready. None: all step in lock-step,
+      as Atari always does.
+    env_timeout_secs: time for a step, or for making one environment, after
+      which an environment process is taken for hung.
     max_restarts: restarts of one actor within `restart_window_secs`, after
       which the run ends with that actor's error.
     restart_window_secs: see `max_restarts`.
-    pinned: whether each actor stays on a core of its own. Only where `train.sh`
-      starts as many as there are cores, they have no `env_processes`, and no
-      other run on the machine does so; runs in other containers are not seen.
+    pinned: whether each actor stays on a core. Holds only if `train.sh` starts
+      as many as there are cores, without `env_processes`, and no other run on
+      the machine pins its actors; runs in other containers are not seen.
     fetch_interval_unrolls: k; parameters are fetched as every kth unroll begins
       and kept until the next. More than 1 divides the traffic of parameters,
       and makes the policy lag grow (docs/scaling.md).
     synchronisation: who waits for whom (figure 2). 'none' is IMPALA: nobody
-      does. The others are batched A2C (docs/baselines.md), where an update is
-      of one unroll of each environment, by the newest parameters: 'trajectory'
-      has actors play them and wait for the update, 'step' has the learner play
-      all environments together, step by step.
+      does. The others are batched A2C (docs/baselines.md), which updates by
+      one unroll of each environment, played with the newest parameters. With
+      'trajectory' actors play them and wait for the update. With 'step' the
+      learner plays all environments together, step by step.
     controlled_lag_updates: N, to have actors act with parameters exactly N
-      learner updates old (appendix E.1), if `in_process`; None: with the newest
-      there are.
+      learner updates old (appendix E.1), if `in_process`; None: with the
+      newest.
   """
   num_actors: Optional[int] = fields.option(
       None, at_least=1, unit='processes', source='section 3')

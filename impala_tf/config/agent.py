@@ -4,7 +4,7 @@ import dataclasses
 
 from impala_tf.config import fields
 
-# They divide what they see by 255.
+# Torsos of images, whose pixels they divide by 255.
 IMAGE_TORSOS = ('shallow', 'nature', 'deep', 'linear_convolutions', 'grid')
 
 
@@ -14,17 +14,16 @@ class AgentConfig(fields.Section):
 
   Attributes:
     torso: 'shallow', 'nature' or 'deep' for images, 'grid' for small ones,
-      'mlp' for anything else, 'auto' for whichever fits what is observed; or
-      another of docs/networks_and_algorithms.md, or of a file of your own.
+      'mlp' for anything else, 'auto' for whichever fits the observations.
+      docs/networks_and_algorithms.md has others, and how to register yours.
     use_lstm: put an LSTM between the torso and the heads.
     hidden_size: units of the torso's last layer (of each layer of 'mlp').
     lstm_size: units of the LSTM.
     torso_gain: factor of the standard deviation of the torso's initial kernels.
-      1 is that of the paper's code; sqrt(2) keeps the variance of what passes
-      through ReLUs (He et al. 2015). Torsos of your own see to their weights
-      themselves.
+      1 is that of the paper's code; sqrt(2) keeps the variance behind ReLUs (He
+      et al. 2015). Torsos that you register ignore it.
     instruction_length: words of an instruction that are read, by an LSTM beside
-      the torso; what is longer is cut. 0 for agents that read none. All of
+      the torso; longer ones are cut. 0 for agents that read none. All of
       DeepMind Lab is within 16, BabyAI with two tasks in a sentence is not.
     normalise_observations: subtract the running mean of vectors, and divide by
       their running standard deviation; images stay as they are.

@@ -12,26 +12,26 @@ class AsyncConfig(fields.Section):
 
   Only the algorithms of that paper read it: 'a3c', 'a3c_continuous',
   'one_step_q', 'one_step_sarsa' and 'n_step_q'. Their workers take turns in
-  `ActorConfig.num_actors` processes. Those that learn values do not read
+  `ActorConfig.num_actors` processes. Workers that learn values do not read
   `ImpalaConfig.correction`, `entropy_cost` and `baseline_cost`.
 
   Attributes:
-    num_workers: K, workers with an environment each; or as many as there are
-      processes, if those are more.
+    num_workers: K, workers with an environment each; never fewer than
+      processes.
     max_segment_steps: t_max, most steps that a worker plays between two of its
       updates; an end of an episode ends them sooner. None: a whole episode,
-      which is bootstrapped only where a time limit ends it.
+      which is bootstrapped only if a time limit ends it.
     target_interval_frames: frames of all workers together after which the
       target network is replaced.
     epsilon_anneal_frames: frames of all workers together within which epsilon
       falls from 1 to each worker's final one.
     optimizer: 'shared_rmsprop', whose mean squares all workers share; or
-      'rmsprop' or 'momentum_sgd', with those, or momenta, of each worker.
-      `OptimizerConfig.decay` is the share of them that an update keeps.
+      'rmsprop' or 'momentum_sgd', with mean squares, or momenta, of each
+      worker. An update keeps the share `OptimizerConfig.decay` of them.
     initial_mean_square: start of RMSProp's mean squares. The paper does not
       give it; TensorFlow 1 has 1.
     share_memory: whether workers on the learner's machine change the parameters
-      in its memory; if not, they send gradients, as those of other machines do.
+      in its memory; if not, they send gradients, as on other machines.
   """
   num_workers: int = fields.option(
       16, at_least=1, unit='workers', source='Mnih et al. 2016, section 8')

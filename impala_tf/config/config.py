@@ -1,24 +1,28 @@
-"""The config of a run, with the checks that concern several sections."""
+"""The config of a run, with checks of several sections, and as JSON."""
 
 import dataclasses
+import json
 import typing
-from typing import Any, Dict, Optional, Type
+from typing import Any, Dict, Iterator, Optional, Tuple, Type
 
-from impala_tf.config.actor import ActorConfig
-from impala_tf.config.agent import AgentConfig
-from impala_tf.config.asynchronous import AsyncConfig
-from impala_tf.config.atari import AtariConfig
-from impala_tf.config.dmlab import DmlabConfig
-from impala_tf.config.environment import EnvironmentConfig
-from impala_tf.config.experiment import ExperimentConfig
-from impala_tf.config.fields import ConfigError
-from impala_tf.config.impala import ImpalaConfig
-from impala_tf.config.laser import LaserConfig
-from impala_tf.config.learner import LearnerConfig
-from impala_tf.config.optimizer import OptimizerConfig
-from impala_tf.config.population import PopulationConfig
-from impala_tf.config.replay import ReplayConfig
-from impala_tf.config.vizdoom import VizdoomConfig
+from impala_tf.config import actor
+from impala_tf.config import agent
+from impala_tf.config import asynchronous
+from impala_tf.config import atari
+from impala_tf.config import dmlab
+from impala_tf.config import environment
+from impala_tf.config import experiment
+from impala_tf.config import fields
+from impala_tf.config import impala
+from impala_tf.config import laser
+from impala_tf.config import learner
+from impala_tf.config import optimizer
+from impala_tf.config import population
+from impala_tf.config import replay
+from impala_tf.config import vizdoom
+
+# Whether it is broken, and the message in that case.
+_Rule = Tuple[Any, str]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,96 +30,83 @@ class Config:
   """The config of one run: all sections.
 
   Raises:
-    ConfigError: where two values do not go together.
+    ConfigError: two values do not go together.
   """
-  experiment: ExperimentConfig = ExperimentConfig()
-  environment: EnvironmentConfig = EnvironmentConfig()
-  atari: AtariConfig = AtariConfig()
-  dmlab: DmlabConfig = DmlabConfig()
-  vizdoom: VizdoomConfig = VizdoomConfig()
-  agent: AgentConfig = AgentConfig()
-  impala: ImpalaConfig = ImpalaConfig()
-  laser: LaserConfig = LaserConfig()
-  optimizer: OptimizerConfig = OptimizerConfig()
-  actor: ActorConfig = ActorConfig()
-  learner: LearnerConfig = LearnerConfig()
-  replay: ReplayConfig = ReplayConfig()
-  population: PopulationConfig = PopulationConfig()
-  asynchronous: AsyncConfig = AsyncConfig()
+  experiment: experiment.ExperimentConfig = experiment.ExperimentConfig()
+  environment: environment.EnvironmentConfig = environment.EnvironmentConfig()
+  atari: atari.AtariConfig = atari.AtariConfig()
+  dmlab: dmlab.DmlabConfig = dmlab.DmlabConfig()
+  vizdoom: vizdoom.VizdoomConfig = vizdoom.VizdoomConfig()
+  agent: agent.AgentConfig = agent.AgentConfig()
+  impala: impala.ImpalaConfig = impala.ImpalaConfig()
+  laser: laser.LaserConfig = laser.LaserConfig()
+  optimizer: optimizer.OptimizerConfig = optimizer.OptimizerConfig()
+  actor: actor.ActorConfig = actor.ActorConfig()
+  learner: learner.LearnerConfig = learner.LearnerConfig()
+  replay: replay.ReplayConfig = replay.ReplayConfig()
+  population: population.PopulationConfig = population.PopulationConfig()
+  asynchronous: asynchronous.AsyncConfig = asynchronous.AsyncConfig()
 
   def __post_init__(self):
-    self._check_replay()
-    if self.actor.env_processes and self.experiment.in_process:
-      raise ConfigError(
-          'ActorConfig.env_processes cannot go with '
-          'ExperimentConfig.in_process, which promises the same numbers every '
-          'time: which environments are ready together is chance; leave one of '
-          'them out')
-    self._check_learners()
-    self._check_controlled_lag()
-    self._check_synchronisation()
-    self._check_population()
+    for is_broken, message in (
+        *self._rules_of_replay(), *self._rules_of_processes(),
+        *self._rules_of_controlled_lag(), *self._rules_of_synchronisation(),
+        *self._rules_of_population()):
+      if is_broken:
+        raise fields.ConfigError(message)
 
-  def _check_replay(self):
+  def _rules_of_replay(self) -> Iterator[_Rule]:
     batch_size = self.learner.batch_size
     replay, fraction = self.replay, self.replay.replay_fraction
     off = abs(batch_size * fraction - self.num_replayed)
-    if off > 1e-6 or (fraction < 1 and self.num_replayed == batch_size):
-      raise ConfigError(
-          f'ReplayConfig.replay_fraction is {fraction}, which of a batch of '
-          f'{batch_size} is no whole number of unrolls; use a multiple of '
-          f'1/{batch_size}')
-    if (fraction == 1) != (replay.pacing_unrolls is not None):
-      raise ConfigError(
-          f'ReplayConfig.pacing_unrolls is {replay.pacing_unrolls}, but '
-          f'ReplayConfig.replay_fraction is {fraction}; a number goes with a '
-          'fraction of 1, and None with others')
-    if replay.core_state == 'recomputed' and (
-        replay.sampling != 'episodes' or not self.agent.use_lstm):
-      raise ConfigError(
-          "ReplayConfig.core_state = 'recomputed' needs ReplayConfig.sampling "
-          "= 'episodes' and AgentConfig.use_lstm = True")
-
-  def _check_learners(self):
-    if self.learner.num_learners == 1:
-      return
-    if self.experiment.in_process:
-      raise ConfigError(
-          'LearnerConfig.num_learners needs processes, but '
-          'ExperimentConfig.in_process allows only one; leave one of them out')
+    yield off > 1e-6 or (fraction < 1 and self.num_replayed == batch_size), (
+        f'ReplayConfig.replay_fraction is {fraction}, which of a batch of '
+        f'{batch_size} is no whole number of unrolls; use a multiple of '
+        f'1/{batch_size}')
+    yield (fraction == 1) != (replay.pacing_unrolls is not None), (
+        f'ReplayConfig.pacing_unrolls is {replay.pacing_unrolls}, but '
+        f'ReplayConfig.replay_fraction is {fraction}; a number goes with a '
+        'fraction of 1, and None with others')
+    yield replay.core_state == 'recomputed' and (
+        replay.sampling != 'episodes' or not self.agent.use_lstm), (
+            "ReplayConfig.core_state = 'recomputed' needs AgentConfig.use_lstm "
+            "= True and ReplayConfig.sampling = 'episodes'")
+    is_shared = self.num_replayed and self.learner.num_learners > 1
     for is_set, name in (
-        (self.replay.survives_resume, 'survives_resume'),
-        (self.replay.sampling == 'priorities', "sampling = 'priorities'")):
-      if self.num_replayed and is_set:
-        raise ConfigError(
-            f'ReplayConfig.{name} is for a single learner; leave it out, or '
-            'set LearnerConfig.num_learners = 1')
+        (replay.survives_resume, 'survives_resume'),
+        (replay.sampling == 'priorities', "sampling = 'priorities'")):
+      yield is_set and is_shared, (
+          f'ReplayConfig.{name} is for a single learner; leave it out, or set '
+          'LearnerConfig.num_learners = 1')
 
-  def _check_controlled_lag(self):
+  def _rules_of_processes(self) -> Iterator[_Rule]:
+    for is_set, name in (
+        (self.actor.env_processes, 'ActorConfig.env_processes'),
+        (self.learner.num_learners > 1, 'LearnerConfig.num_learners')):
+      yield is_set and self.experiment.in_process, (
+          f'{name} needs processes, but ExperimentConfig.in_process allows '
+          'only one; leave one of them out')
+
+  def _rules_of_controlled_lag(self) -> Iterator[_Rule]:
     if self.actor.controlled_lag_updates is None:
       return
-    if not self.experiment.in_process:
-      raise ConfigError(
-          'ActorConfig.controlled_lag_updates needs '
-          'ExperimentConfig.in_process = True: between processes the queue '
-          'adds a lag of its own')
-    if self.actor.fetch_interval_unrolls > 1:
-      raise ConfigError(
-          'ActorConfig.fetch_interval_unrolls must be 1 where '
-          'ActorConfig.controlled_lag_updates is given: parameters that are '
-          'kept grow older than that')
+    yield not self.experiment.in_process, (
+        'ActorConfig.controlled_lag_updates needs '
+        'ExperimentConfig.in_process = True: between processes the queue adds '
+        'to the lag')
+    yield self.actor.fetch_interval_unrolls > 1, (
+        'ActorConfig.fetch_interval_unrolls must be 1 if '
+        'ActorConfig.controlled_lag_updates is given: parameters that are kept '
+        'grow older than that')
     num_envs = self.actor.num_envs
-    if num_envs is None or self.num_fresh % num_envs:
-      raise ConfigError(
-          f'ActorConfig.controlled_lag_updates needs ActorConfig.num_envs to '
-          f'divide the {self.num_fresh} new unrolls of a batch, but it is '
-          f'{num_envs}')
+    yield num_envs is None or self.num_fresh % num_envs, (
+        f'ActorConfig.controlled_lag_updates needs ActorConfig.num_envs to '
+        f'divide the {self.num_fresh} new unrolls of a batch, but it is '
+        f'{num_envs}')
 
-  def _check_synchronisation(self):
+  def _rules_of_synchronisation(self) -> Iterator[_Rule]:
     actor = self.actor
-    if actor.synchronisation == 'none':
-      return
-    for is_set, remedy, reason in (
+    for is_broken, remedy, reason in (
         (self.replay.replay_fraction, 'ReplayConfig.replay_fraction = 0',
          'each unroll is learned from once, by the policy that played it'),
         (self.learner.num_learners > 1, 'LearnerConfig.num_learners = 1',
@@ -130,28 +121,25 @@ class Config:
          'ActorConfig.controlled_lag_updates = None', 'the lag is 0'),
         (self.learner_plays and actor.num_actors not in (None, 1),
          'ActorConfig.num_actors = None', 'the learner plays by itself')):
-      if is_set:
-        raise ConfigError(
-            f'ActorConfig.synchronisation = {actor.synchronisation!r} needs '
-            f"{remedy}: {reason}; set it so, or synchronisation to 'none'")
+      yield is_broken and actor.synchronisation != 'none', (
+          f'ActorConfig.synchronisation = {actor.synchronisation!r} needs '
+          f"{remedy}: {reason}; set it so, or synchronisation to 'none'")
 
-  def _check_population(self):
+  def _rules_of_population(self) -> Iterator[_Rule]:
     if not self.population.member_names:
       return
-    if self.learner.num_learners > 1:
-      raise ConfigError(
-          'LearnerConfig.num_learners must be 1 for a member of a population, '
-          'since one learner decides; leave it out')
-    if 'max_gradient_norm' in self.population.adapted_names and (
-        self.optimizer.max_gradient_norm is None):
-      raise ConfigError(
-          'PopulationConfig.adapted names max_gradient_norm, but '
-          'OptimizerConfig.max_gradient_norm is None: what is not clipped has '
-          'no threshold; leave one of them out')
+    yield self.learner.num_learners > 1, (
+        'LearnerConfig.num_learners must be 1 for a member of a population, '
+        'since one learner decides; leave it out')
+    yield 'max_gradient_norm' in self.population.adapted_names and (
+        self.optimizer.max_gradient_norm is None), (
+            'PopulationConfig.adapted names max_gradient_norm, but '
+            'OptimizerConfig.max_gradient_norm is None: gradients that are not '
+            'clipped have no threshold; leave one of them out')
 
   @property
   def learner_plays(self) -> bool:
-    """Whether the learner's process plays, and there are no actors."""
+    """Whether the learner's process plays, without actors."""
     return self.actor.synchronisation == 'step'
 
   @property
@@ -161,10 +149,7 @@ class Config:
 
   @property
   def num_fresh(self) -> int:
-    """Unrolls that come from the queue for each update.
-
-    The batch has them, unless all of it is replayed.
-    """
+    """Unrolls that come from the queue for each update."""
     return self.replay.pacing_unrolls or (
         self.learner.batch_size - self.num_replayed)
 
@@ -175,7 +160,7 @@ class Config:
 
   @property
   def chain_unrolls(self) -> Optional[int]:
-    """Most unrolls in an item of the replay; None where an item is one."""
+    """Most unrolls in an item of the replay; None if an item is one unroll."""
     if self.num_replayed and self.replay.sampling == 'episodes':
       return self.replay.episode_unrolls
     return None
@@ -184,3 +169,30 @@ class Config:
 def sections() -> Dict[str, Type[Any]]:
   """Returns the class of each section by the name of its field in `Config`."""
   return typing.get_type_hints(Config)
+
+
+def to_json(config: Config) -> str:
+  """Writes every value; the same text for equal configs."""
+  return json.dumps(dataclasses.asdict(config), sort_keys=True)
+
+
+def from_json(text: str) -> Config:
+  """Reads a config that `to_json` has written, perhaps on another machine.
+
+  Raises ConfigError unless the text is that of a config of this version.
+  """
+  try:
+    values = json.loads(text)
+    given = {f'{name}.{option}' for name, options in values.items()
+             for option in options.keys()}
+  except (AttributeError, ValueError) as error:
+    raise fields.ConfigError(f'this is no config ({error})') from error
+  known = {f'{name}.{field.name}' for name, section in sections().items()
+           for field in dataclasses.fields(section)}
+  for name in sorted(known ^ given):
+    raise fields.ConfigError(
+        f'the config is of another version of impala_tf: {name} is '
+        f'{"missing" if name in known else "unknown"}; install the same '
+        'version on all machines')
+  return Config(**{
+      name: section(**values[name]) for name, section in sections().items()})

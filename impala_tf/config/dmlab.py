@@ -19,9 +19,9 @@ class DmlabConfig(fields.Section):
       None: there are none.
     level_cache_dir: directory of compiled maps, shared by all processes and
       kept between runs; it grows to 5 GB. None: each map is compiled anew.
-    num_seeds: number of different episodes that training has of each level, so
-      that maps come again, which are cached then; None: 2^31 - 1, as in the
-      published code. Evaluation always has as many others.
+    num_seeds: different episodes of each level in training. With few, maps come
+      again and are cached. None: 2^31 - 1, as in the published code. Evaluation
+      always has as many others.
   """
   action_repeats: int = fields.option(
       4, at_least=1, unit='frames', source='table D.3')

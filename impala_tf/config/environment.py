@@ -24,19 +24,19 @@ class EnvironmentConfig(fields.Section):
       'dmlab/<name>' for other levels of Lab: 'dmlab/seekavoid_arena_01'.
       'vizdoom/<scenario>' of that package, the extra 'vizdoom'.
       'control/<domain>/<task>' of dm_control's suite, the extra 'dm_control'.
-      'gym/<id>' of Gymnasium; MuJoCo's need the extra 'mujoco', your own a
-        file that registers them (docs/own_environment.md).
+      'gym/<id>' of Gymnasium; MuJoCo's need the extra 'mujoco', yours a file
+        that registers them (docs/own_environment.md).
       'dm_env/<module>:<function>', a function of a module that you import
         (--import) and that returns a `dm_env.Environment`.
-    kwargs: arguments by name for the constructors of 'gym/<id>' environments
-      and for functions of 'dm_env', such as {'size': 7}: numbers, strings,
-      True, False, None, and lists and dicts of these.
+    kwargs: arguments by name for 'gym/<id>' environments and 'dm_env'
+      functions, such as {'size': 7}: numbers, strings, True, False, None, and
+      lists and dicts of these.
     converted: whether bounded continuous actions are scaled to [-1, 1],
       pictures to the range of bytes with their channels last, and masks found
       wherever other libraries have them. False: all is taken in the
-      environment's own units, as in runs from before there was this option.
+      environment's own units, as in runs from before this option.
     reward_scale: factor of all rewards that agents get; returns in logs and
-      scores are those without it. For rewards that are small beside
+      scores are without it. For rewards that are small beside
       `ImpalaConfig.entropy_cost`, or too large for values to follow.
     episode_metrics: names of numbers, with commas between them, in the `info`
       of the last step of 'gym/<id>' episodes, such as 'is_success,score'; their

@@ -11,14 +11,13 @@ class ExperimentConfig(fields.Section):
   """The run as a whole.
 
   Attributes:
-    algorithm: name of a row of `algorithms.table`, such as 'impala',
-      'impala_popart', which normalises values by level, 'laser', for much
-      replay, or 'a3c'; or a name that a file of your own registers
-      (docs/networks_and_algorithms.md).
+    algorithm: 'impala', 'impala_popart', which normalises values by level,
+      'laser', for much replay, 'a3c' or another row of `algorithms.table`; or a
+      name that your file registers (docs/networks_and_algorithms.md).
     seed: seed of parameters, environments and action sampling.
     total_frames: environment frames that are learned from.
-    stop_at_return: the run is done before that once the mean return of the last
-      100 full episodes of training is so high; None for never.
+    stop_at_return: mean return of the last 100 full episodes of training at
+      which the run is done before `total_frames`; None for never.
     in_process: actor and learner take turns in one process: slow, and the same
       numbers from the same seed every time.
     checkpoint_interval_secs: time between two checkpoints, the most learning

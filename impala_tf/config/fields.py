@@ -23,17 +23,16 @@ def option(default: Any, *, at_least=None, at_most=None, above=None, below=None,
          choices=None, unit: str = '', source: str = ''):
   """Makes a field with a default and the range that `Section` checks.
 
-  `choices` are all values of a string, None for any; `unit` is that of a number
-  whose name does not end with it; `source` is where the paper, or another named
-  work, has the option, '' for options of this project.
+  `unit` is that of a number whose name does not end with it. `source` is the
+  place in the paper, or another named work; '' for options of this project.
   """
-  facts = dict(at_least=at_least, at_most=at_most, above=above, below=below,
-               choices=choices, unit=unit, source=source)
-  return dataclasses.field(default=default, metadata=facts)
+  return dataclasses.field(default=default, metadata=dict(
+      at_least=at_least, at_most=at_most, above=above, below=below,
+      choices=choices, unit=unit, source=source))
 
 
 def _check_type(name: str, value: Any, hint: Any) -> Any:
-  """Returns `value`, as a float where one is wanted; raises ConfigError."""
+  """Returns `value`, as a float if one is wanted; raises ConfigError."""
   if typing.get_origin(hint) is typing.Union:  # Optional[X]
     if value is None:
       return None
@@ -48,7 +47,7 @@ def _check_type(name: str, value: Any, hint: Any) -> Any:
 
 
 def _check_range(name: str, value: Any, limits: typing.Mapping[str, Any]):
-  """Raises ConfigError where `value` is outside of `limits`."""
+  """Raises ConfigError if `value` is outside of `limits`."""
   if value is None or not limits:
     return
   if limits['choices'] is not None and value not in limits['choices']:
@@ -64,14 +63,11 @@ def _check_range(name: str, value: Any, limits: typing.Mapping[str, Any]):
 
 
 def checked_data(name: str, value: Any) -> Any:
-  """Returns a copy of data in the one form that survives every way of writing.
+  """Returns a copy of data that gin and JSON write and read alike.
 
-  The same data has the same text, in gin as in JSON: tuples become lists, and
-  dicts are sorted. 1, 1.0 and True are equal in Python, but are not the same
-  data.
-
-  Raises ConfigError, with the value's name, where it is not None, a bool, a
-  finite number, a string, or a list, tuple or dict of these by strings.
+  Tuples become lists, and dicts are sorted. Raises ConfigError for values other
+  than None, bools, finite numbers, strings, and lists, tuples or dicts of these
+  by strings.
   """
   if isinstance(value, dict):
     for key in value:
@@ -102,6 +98,6 @@ class Section:
       value = _check_type(name, getattr(self, field.name), hints[field.name])
       if hints[field.name] is dict:
         value = checked_data(name, value)
-      # Frozen, but an int is to become a float where one is wanted.
+      # Frozen, but an int becomes a float if one is wanted.
       object.__setattr__(self, field.name, value)
       _check_range(name, value, field.metadata)

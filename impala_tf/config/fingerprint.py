@@ -1,30 +1,28 @@
-"""Fingerprints of configs: of whole ones, and of what shapes their unrolls."""
+"""Fingerprints of configs: of whole ones, and of options that shape unrolls."""
 
 import dataclasses
 import hashlib
 
 from impala_tf import config as config_lib
-from impala_tf.config import as_json
 from impala_tf.config import fields
 
-# They say what is made of unrolls, or how many are made, not what they are.
+# Sections that decide how many unrolls are made, or how they are used.
 _NOT_OF_UNROLLS = (
     'experiment', 'impala', 'laser', 'optimizer', 'actor', 'learner', 'replay',
     'population', 'asynchronous')
-# They say what the agent's weights were at the start of the run, and which of a
-# level's episodes are played.
+# Options of the agent's first weights, and of the choice of episodes.
 _NOT_OF_MEANING = ('torso_gain', 'num_seeds')
-# Options that came after replays had been saved, and the values at which an
-# unroll means what it meant before: these are left out.
+# Options that came after replays had been saved. The values at which an unroll
+# means the same as before are left out.
 _LATER = {'game_variables': False, 'converted': False, 'reward_scale': 1.0,
           'episode_metrics': ''}
 
 
 def of_unrolls(config: config_lib.Config) -> int:
-  """Computes the fingerprint of all that decides what an unroll means.
+  """Computes the fingerprint of all options that decide what an unroll means.
 
   These are the level and how it is played, the agent, and the unroll's length.
-  Where DeepMind Lab has its files may differ between machines. The number, an
+  Paths of DeepMind Lab's files may differ between machines. The number, an
   int64, is the same in every process and for every version of Python.
   """
   config = dataclasses.replace(config, dmlab=dataclasses.replace(
@@ -38,7 +36,7 @@ def of_unrolls(config: config_lib.Config) -> int:
 
 
 def _text(section: fields.Section) -> str:
-  """Writes a section like `repr`, but without what no unroll depends on.
+  """Writes the options of a section that unrolls depend on, as `repr` does.
 
   Fingerprints of replays that were saved earlier depend on each character.
   """
@@ -50,5 +48,5 @@ def _text(section: fields.Section) -> str:
 
 def of_config(config: config_lib.Config) -> str:
   """Computes the fingerprint of all values: 12 hexadecimal digits."""
-  text = as_json.dumps(config)
+  text = config_lib.to_json(config)
   return hashlib.sha256(text.encode()).hexdigest()[:12]

@@ -11,15 +11,15 @@ class LaserConfig(fields.Section):
   """The trust region of 'laser' (Schmitt et al. 2020, section 4.3).
 
   Attributes:
-    trust_region: divergence that is bounded at each state, from the policy that
-      learns to 'implied', the one that V-trace's clipping leads to (section
-      4.3), or to 'behaviour', the one that acted (the supplement's algorithm
-      1), which rejects more. Policies other than over one choice of several
-      actions have 'behaviour' only.
+    trust_region: policy whose divergence from the learned one is bounded at
+      each state. 'implied' is the one that V-trace's clipping leads to (section
+      4.3). 'behaviour', the one that acted (the supplement's algorithm 1),
+      rejects more; it is the only one unless an action is one choice of
+      several.
     threshold: b, in nats; steps whose state has a divergence of b or more are
-      not learned from. The paper does not state its own. None: all are.
-    entropy_of_replayed: add the entropy bonus for replayed unrolls, too, where
-      the paper has it on fresh ones only.
+      not learned from. The paper does not give its own. None: all are.
+    entropy_of_replayed: add the entropy bonus for replayed unrolls, too; the
+      paper adds it for fresh ones only.
   """
   trust_region: str = fields.option(
       'implied', choices=('implied', 'behaviour'),

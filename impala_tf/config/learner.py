@@ -11,24 +11,23 @@ class LearnerConfig(fields.Section):
   """The learner: the batch of an update and how the update is computed.
 
   Attributes:
-    batch_size: B, unrolls in an update of each learner. Updates of A3C
-      (`AsyncConfig`) are of a segment each, whatever this is.
-    unroll_length: T, agent steps in an unroll; in place of it A3C has
-      `AsyncConfig.max_segment_steps`.
-    num_learners: N, processes that update together, each with a queue and
-      actors of its own: an update is of N x B unrolls.
+    batch_size: B, unrolls in an update of each learner. A3C (`AsyncConfig`)
+      updates by one segment instead.
+    unroll_length: T, agent steps in an unroll; A3C has
+      `AsyncConfig.max_segment_steps` instead.
+    num_learners: N, processes that update together, each with its own queue and
+      actors: an update is of N x B unrolls.
     queue_capacity: unrolls that wait in the queue before actors block. Each
       adds to the policy lag.
-    num_threads: TensorFlow's threads in the learner on a CPU; None: what fits
-      the machine.
+    num_threads: TensorFlow's threads in the learner on a CPU; None: as many as
+      fit the machine.
     xla: compile the step: 'auto' does so on GPU and TPU only (on a CPU XLA
       loses on every convolution).
     precision: 'mixed_bfloat16' has the learner's torso compute in bfloat16, for
-      TPUs, recent GPUs and CPUs with AMX or AVX-512 BF16; 'auto' does so on
-      such a CPU and with torsos that gain by it, 'shallow', 'nature' and
-      'deep', unless `in_process`. With either, actors on such a CPU infer in
-      bfloat16 with such torsos. Evaluators, checkpoints and exported agents are
-      float32.
+      TPUs, recent GPUs and CPUs with AMX or AVX-512 BF16. 'auto' does so on
+      such a CPU, with torsos that gain by it ('shallow', 'nature', 'deep') and
+      unless `in_process`. With either, actors on such a CPU infer in bfloat16
+      with such torsos. Evaluators, checkpoints and exported agents are float32.
   """
   batch_size: int = fields.option(
       32, at_least=1, unit='unrolls', source='tables 1, G.1')

@@ -13,18 +13,17 @@ class OptimizerConfig(fields.Section):
   Attributes:
     learning_rate: learning rate at frame 0.
     annealed: whether the learning rate falls linearly to 0 at `total_frames`,
-      as in the paper; else it stays as it is.
+      as in the paper; else it is constant.
     decay: share of the mean square that an update keeps.
     epsilon: added inside the square root.
     momentum: 0 for none.
     bias_correction: whether mean squares start at 0 and are divided by the
-      weight of what is in them, as Adam's are; else they start at 1, and the
+      weight of their summands, as Adam's are. Else they start at 1, and the
       first 600 updates or so take small steps.
     max_gradient_norm: global norm to which gradients are clipped; None: never.
       Table G.1 has 40 for Atari, and appendix D none for DeepMind Lab.
-    max_skipped_updates: skipped updates in a row after which the run ends and
-      the last batch is saved. An update is skipped where its gradients are not
-      finite.
+    max_skipped_updates: updates in a row skipped, since their gradients are not
+      finite, after which the run ends and the last batch is saved.
   """
   learning_rate: float = fields.option(6e-4, above=0, source='tables D.1, G.1')
   annealed: bool = fields.option(True, source='table G.1')

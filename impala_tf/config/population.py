@@ -35,9 +35,8 @@ class PopulationConfig(fields.Section):
       for each of them.
     mutation_factor: factor by which it is multiplied, or divided, with even
       odds.
-    random_score: mean return of random play on the level, for levels that are
-      of no suite.
-    human_score: mean return that counts as fitness 1, likewise.
+    random_score: mean return of random play on a level of no suite.
+    human_score: mean return that counts as fitness 1 on a level of no suite.
   """
   members: str = fields.option('', source='tables D.1, G.1')
   adapted: str = fields.option(

@@ -11,26 +11,26 @@ class ReplayConfig(fields.Section):
   """Learning again from old unrolls (section 5.2.2).
 
   Attributes:
-    replay_fraction: share of each batch that is sampled from the replay, which
-      must be a whole number of unrolls; 0 for no replay. Replayed unrolls do
-      not count as frames.
-    pacing_unrolls: new unrolls that come, count as frames and enter the replay
-      for each update where all of its batch is replayed, so that
-      `replay_fraction` is 1; else None.
+    replay_fraction: share of each batch that is sampled from the replay, a
+      whole number of unrolls; 0 for no replay. Replayed unrolls do not count as
+      frames.
+    pacing_unrolls: new unrolls that enter the replay, and count as frames, for
+      each update if all of its batch is replayed (`replay_fraction` is 1); else
+      None.
     capacity_unrolls: unrolls that the replay holds; the oldest make room for
       the newest.
-    sampling: 'unrolls', each as likely; 'episodes', each as likely, of which
-      the unrolls follow one by one; or 'priorities', by the critic's loss.
-    episode_unrolls: most unrolls in an episode that is sampled as such, longer
-      ones are cut. The replay holds `capacity_unrolls` / `episode_unrolls`
-      episodes, however short: no more than the longest episode needs.
-    core_state: memory with which a replayed unroll begins: 'stored', as the
-      actor had it, or 'recomputed' by the newest parameters, from the episode's
-      start on; needs sampling by episodes.
+    sampling: 'unrolls', each as likely; 'episodes', each as likely, whose
+      unrolls follow one by one; or 'priorities', by the critic's loss.
+    episode_unrolls: most unrolls in a sampled episode; longer ones are cut. The
+      replay holds `capacity_unrolls` / `episode_unrolls` episodes, however
+      short: no more than the longest episode needs.
+    core_state: memory at the start of a replayed unroll: 'stored' by the actor,
+      or 'recomputed' by the newest parameters. The latter is done from the
+      episode's start on, and needs sampling by episodes.
     priority_exponent: alpha; unrolls are sampled by the power of their loss.
     priority_correction: beta; updates are weighted by 1 / P**beta.
-    survives_resume: write the replay with every checkpoint, which takes as much
-      room on disk as in memory, so that a resumed run has it again.
+    survives_resume: write the replay with every checkpoint, so that a resumed
+      run has it again. It takes as much room on disk as in memory.
   """
   replay_fraction: float = fields.option(
       0.0, at_least=0, at_most=1, source='section 5.2.2')

@@ -15,8 +15,8 @@ class VizdoomConfig(fields.Section):
       the fastest. Those of 16:9 have a wider field of view.
     subsample: n, to keep every n-th pixel of every n-th row: 2 makes 80 x 60 of
       160 x 120.
-    game_variables: whether what the scenario tells besides the picture, such as
-      health and ammunition, is observed beside it, in hundreds.
+    game_variables: whether the scenario's numbers, such as health and
+      ammunition, are observed beside the picture, in hundreds.
   """
   action_repeats: int = fields.option(
       4, at_least=1, unit='frames', source='Kempka et al. 2016')

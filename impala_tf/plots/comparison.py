@@ -2,7 +2,6 @@
 
 import os
 import pathlib
-import statistics
 from typing import Dict, List, NamedTuple, Sequence, Tuple
 
 import matplotlib.figure
@@ -33,10 +32,9 @@ class Pair(NamedTuple):
   @property
   def returns(self) -> Tuple[float, ...]:
     """Final returns: of best member and best run, and means of all."""
-    members, runs = ([_return_of(result) for result in results]
+    members, runs = (np.array([_return_of(result) for result in results])
                      for results in (self.members, self.runs))
-    return (members[0], runs[0], statistics.fmean(members),
-            statistics.fmean(runs))
+    return members[0], runs[0], members.mean(), runs.mean()
 
 
 def pairs(population_dir: str, sweep_dir: str) -> List[Pair]:
@@ -68,8 +66,9 @@ def _finished(path: str) -> Dict[tuple, List[results_lib.Result]]:
         result.final_return is not None):
       found.setdefault((result.run.task, result.run.variant, result.run.seed),
                        []).append(result)
-  return {key: sorted(results, key=lambda r: -_return_of(r))
-          for key, results in found.items()}
+  for results in found.values():
+    results.sort(key=_return_of, reverse=True)
+  return found
 
 
 def _return_of(result: results_lib.Result) -> float:
@@ -85,26 +84,30 @@ def table(found: Sequence[Pair]) -> str:
   rows = [['task', 'seed', 'best member', 'member', 'best run', 'setting',
            'difference', 'all members', 'all runs', 'difference']]
 
-  def add(title, seed, names, numbers, differences):
-    best, run, members, runs = (f'{number:.2f}' for number in numbers)
-    rows.append([title, seed, best, names[0], run, names[1], differences[0],
+  def add(title, seed, member, setting, returns, differences):
+    best, run, members, runs = (f'{value:.2f}' for value in returns)
+    rows.append([title, seed, best, member, run, setting, differences[0],
                  members, runs, differences[1]])
 
-  for title in dict.fromkeys(pair.title for pair in found):
-    seeds = [pair for pair in found if pair.title == title]
+  for title, seeds in _by_title(found).items():
     returns = np.array([pair.returns for pair in seeds])
     differences = returns[:, ::2] - returns[:, 1::2]
     for pair, of_pair in zip(seeds, differences):
-      add(title, str(pair.seed),
-          (pair.members[0].run.setting, pair.runs[0].run.setting),
-          pair.returns, [f'{difference:+.2f}' for difference in of_pair])
+      add(title, str(pair.seed), pair.members[0].run.setting,
+          pair.runs[0].run.setting, pair.returns,
+          [f'{difference:+.2f}' for difference in of_pair])
     band = intervals.t_band(differences, [''] * len(seeds), _CONFIDENCE)
     texts = [f'{centre:+.2f}' for centre in band.centre]
     if band.low is not None and band.high is not None:
       texts = [f'{text} ({low:+.2f} to {high:+.2f})'
                for text, low, high in zip(texts, band.low, band.high)]
-    add(f'**{title}**', 'mean', ('', ''), returns.mean(axis=0), texts)
+    add(f'**{title}**', 'mean', '', '', returns.mean(axis=0), texts)
   return suite_tables.table(rows)
+
+
+def _by_title(found: Sequence[Pair]) -> Dict[str, List[Pair]]:
+  return {title: [pair for pair in found if pair.title == title]
+          for title in dict.fromkeys(pair.title for pair in found)}
 
 
 def draw(population_dir: str, sweep_dir: str,
@@ -117,19 +120,17 @@ def draw(population_dir: str, sweep_dir: str,
 
   def of_member(pair):
     population = by_label[pair.population]
-    returns = {name: _returns(os.path.join(
-        population_dir, 'runs', pair.population, name))
-               for name in population.members}
+    curves = {name: _curve(population_dir, f'{pair.population}/{name}')
+              for name in population.members}
     return lineage.backtracked(lineage.ancestry(
-        population.events, pair.members[0].run.setting), returns)
+        population.events, pair.members[0].run.setting), curves)
 
   def of_run(pair):
-    return _returns(os.path.join(sweep_dir, 'runs', pair.runs[0].run.name))
+    return _curve(sweep_dir, pair.runs[0].run.name)
 
-  titles = list(dict.fromkeys(pair.title for pair in found))
-  figure, panels = pictures.panels(len(titles), height=3.2)
-  for axes, title in zip(panels, titles):
-    seeds = [pair for pair in found if pair.title == title]
+  by_title = _by_title(found)
+  figure, panels = pictures.panels(len(by_title), height=3.2)
+  for axes, (title, seeds) in zip(panels, by_title.items()):
     for label, points_of in (('population', of_member), ('sweep', of_run)):
       lines = [points for pair in seeds if (points := points_of(pair))]
       if lines:
@@ -144,5 +145,6 @@ def draw(population_dir: str, sweep_dir: str,
   return figure
 
 
-def _returns(run_dir: str) -> List[Tuple[float, float]]:
-  return metrics.points(metrics.read_rows(run_dir), 'episode_return')
+def _curve(path: str, run: str) -> List[Tuple[float, float]]:
+  rows = metrics.read_rows(os.path.join(path, 'runs', run))
+  return metrics.points(rows, 'episode_return')

@@ -3,7 +3,7 @@
 import itertools
 import math
 import textwrap
-from typing import List, Mapping, Optional, Sequence, Tuple
+from typing import Any, List, Mapping, Optional, Sequence, Tuple
 
 import matplotlib.figure
 import matplotlib.ticker
@@ -17,16 +17,16 @@ from impala_tf.runs import metrics
 from impala_tf.suites import levels as levels_lib
 from impala_tf.suites import suite as suite_lib
 
-# Where the best score is more than so many times the human one, the scale is
-# logarithmic beyond 1: Atari's scores span four orders of magnitude.
+# Beyond so many times the human score, the scale is logarithmic from 1 on:
+# Atari's scores span four orders of magnitude.
 _LINEAR_UP_TO = 3.
 _INCHES_PER_BAR = 0.1
-# A score of others that would have curves fill less than this share of their
-# panel is not drawn but written above it.
+# A score of others beside which curves would fill a smaller share of their
+# panel is written above it.
 _LEAST_SHARE = 0.2
 _HEADLINE_TITLE = 'capped mean, human-normalised'
 # Longer names of levels are broken after their domain, and longer lines below
-# them are wrapped: both could be cut off at the edge of the picture.
+# them are wrapped, lest the edge of the picture cuts them off.
 _MAX_TITLE_LENGTH = 20
 _MAX_LINE_LENGTH = 28
 _PALE = {'color': 'grey', 'alpha': 0.4, 'linewidth': 0.8, 'linestyle': '-'}
@@ -39,10 +39,8 @@ def learning_curves(
   """Draws returns in training against frames: a panel a level, a line a run.
 
   Only frames of the level count, so that an agent of many levels can be
-  compared with experts. On a level of a suite, scores of random play, of a
-  human and of the paper's comparable agents are lines, too; scores far above
-  are written above the panel. With several levels of a suite, the suite's
-  headline comes first, over all frames.
+  compared with experts. Levels of a suite have others' scores beside them.
+  With several, the suite's headline comes first, over all frames.
 
   Returns None if no run has ended an episode yet.
   """
@@ -70,7 +68,6 @@ def learning_curves(
 def _draw_panel(axes, title: str, lines, styles: Mapping[str, dict]) -> None:
   for label, points in lines:
     if points:
-      # A run has the same colour in all panels.
       axes.plot(*zip(*points), label=label, **styles[label])
   axes.set_title(title.replace('/', '/\n', 1)
                  if len(title) > _MAX_TITLE_LENGTH else title)
@@ -103,8 +100,7 @@ def scores(suite: suite_lib.Suite, ours: Mapping[str, suite_lib.Scores]
            ) -> matplotlib.figure.Figure:
   """Draws human-normalised scores: bars for every level, ours and the paper's.
 
-  `ours` maps the name of each agent to its mean raw return by level; levels of
-  the suite that nobody has are left out.
+  `ours` maps the name of each agent to its mean raw return by level.
   """
   levels = [level for level in suite.levels
             if any(level in column for column in ours.values())]
@@ -139,9 +135,8 @@ def scores(suite: suite_lib.Suite, ours: Mapping[str, suite_lib.Scores]
 def population(members: populations.Population) -> matplotlib.figure.Figure:
   """Draws curves, schedules, family tree and copies of a population.
 
-  The best member's ancestry is drawn boldly: its curve by backtracking (figure
-  5), and each hyper-parameter along it (figure F.1). Pale lines are members as
-  they trained.
+  Bold lines are the best member's ancestry: its curve by backtracking (figure
+  5), and each hyper-parameter along it (figure F.1). Pale lines are members.
   """
   figure, panels = pictures.panels(3 + len(members.adapted))
   _draw_curves(panels[0], members)
@@ -185,7 +180,8 @@ def _draw_schedule(axes, population: populations.Population,
 
 
 def _draw_steps(axes, population: populations.Population,
-                points: Sequence[Tuple[float, float]], style: dict) -> None:
+                points: Sequence[Tuple[float, float]],
+                style: Mapping[str, Any]) -> None:
   """Draws values that hold until the next, the last one to the end."""
   if points:
     x, y = zip(*points, (_last_frames(population), points[-1][1]))
@@ -215,12 +211,11 @@ def _draw_tree(axes, population: populations.Population) -> None:
 
 
 def _draw_copies(axes, population: populations.Population) -> None:
-  for what, label, style in (
-      (lambda event: True, 'decisions', _PALE),
-      (lambda event: event.is_copy, 'copies', _COPY)):
-    frames = sorted(event.frames for events in population.events.values()
-                    for event in events if what(event))
-    x = [0, *frames, _last_frames(population)]
-    axes.plot(x, [*range(len(frames) + 1), len(frames)],
-              drawstyle='steps-post', label=label, **style)
+  events = [event for member in population.events.values() for event in member]
+  for counted, label, style in (
+      (events, 'decisions', _PALE),
+      ([event for event in events if event.is_copy], 'copies', _COPY)):
+    frames = sorted(event.frames for event in counted)
+    _draw_steps(axes, population, [*zip([0, *frames], itertools.count())],
+                {**style, 'label': label})
   axes.set_title('decisions, copies')

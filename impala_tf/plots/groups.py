@@ -40,19 +40,16 @@ def check_way(way: str) -> None:
 def make(run_dirs: Sequence[str], way: Optional[str]) -> Groups:
   """Groups runs, in the order of an option's values, or else as given.
 
-  'seed' groups runs whose configs differ only in the seed, 'directory' runs in
-  one directory, 'all' puts all together, and the name of an option groups runs
-  with the same value of it. None makes a group of each. Raises UserError if a
-  config is needed and missing.
+  'seed' groups runs whose configs differ only in the seed, and 'directory' runs
+  in one directory. The name of an option groups runs with the same value of it,
+  'all' puts all together, and None none. Raises UserError if a config is needed
+  and missing.
   """
-  if way is None:
-    return {label: [run_dir]
-            for label, run_dir in zip(runs_lib.labels(run_dirs), run_dirs)}
   if way == 'all':
     return {'all': list(run_dirs)}
-  if way == 'directory':
-    found = _gather(run_dirs, lambda run_dir: os.path.dirname(
-        os.path.abspath(run_dir)))
+  if way in (None, 'directory'):
+    found = _gather(run_dirs, str if way is None else (
+        lambda run_dir: os.path.dirname(os.path.abspath(run_dir))))
     return dict(zip(runs_lib.labels(list(found)), found.values()))
   values = {run_dir: values_of(run_dir) for run_dir in run_dirs}
   if way == 'seed':

@@ -24,7 +24,7 @@ def interquartile_mean(values: np.ndarray) -> np.ndarray:
   """Computes means of the middle half of the runs: [..., N, P] to [..., P].
 
   The lowest and the highest quarter of the N values, rounded down, are left out
-  (Agarwal et al. 2021, section 4.3): with fewer than four runs it is the mean.
+  (Agarwal et al. 2021, section 4.3).
   """
   from scipy import stats  # Here, since it takes a second.
   return stats.trim_mean(values, 0.25, axis=-2)
@@ -45,8 +45,7 @@ def band(values: np.ndarray, strata: Sequence[str], statistic: Statistic,
   """Computes a statistic with a percentile bootstrap interval at each point.
 
   Runs are drawn with replacement, whole curves at a time, and from each stratum
-  as many as it has (stratified bootstrap, Agarwal et al. 2021, appendix A), so
-  that no task is counted more often than another by chance.
+  as many as it has (stratified bootstrap, Agarwal et al. 2021, appendix A).
 
   `values` are float [N, P], and `strata` name each run's stratum, such as its
   task. The interval has the share `confidence` of the resamples; there is none
@@ -73,12 +72,11 @@ def t_band(values: np.ndarray, strata: Sequence[str],
            confidence: float) -> Band:
   """Computes the mean of the strata's means with Welch's t interval.
 
-  For conclusions from a few runs, for which the percentile bootstrap of `band`
-  is too narrow: of six strata with three normal runs each its 95 % cover 85 %,
-  and 74 % if one stratum varies ten times as much as the others, these 96 and
-  93 %. If the runs of a stratum either learn or fail, both cover less, since
-  three equal results look certain. Degrees of freedom: Satterthwaite 1946, for
-  a sum of variances.
+  For few runs, the bootstrap of `band` is too narrow. Of six strata with three
+  normal runs each, its 95 % cover 85 %, and this interval 96 %. If one stratum
+  varies ten times as much as the others, they cover 74 and 93 %. If runs either
+  learn or fail, both cover less, since three equal results look certain.
+  Degrees of freedom: Satterthwaite 1946.
 
   Arguments are those of `band`; `confidence` is the share of intervals that
   cover the mean. There is no interval if a stratum has only one run.
@@ -93,8 +91,7 @@ def t_band(values: np.ndarray, strata: Sequence[str],
   variances = np.array([values[runs].var(axis=0, ddof=1) for runs in members]
                        ) / sizes / len(members)**2
   variance = variances.sum(axis=0)
-  # Without any variance the interval is a point, whatever its degrees of
-  # freedom: any number but 0 / 0 will do.
+  # Without variance the interval is a point, whatever the degrees of freedom.
   degrees = np.where(variance > 0, variance, 1)**2 / np.where(
       variance > 0, (variances**2 / (sizes - 1)).sum(axis=0), 1)
   from scipy import stats  # Here, since it takes a second.
@@ -111,13 +108,11 @@ def _members(strata: Sequence[str]) -> List[np.ndarray]:
 def smoothed(values: np.ndarray, num_points: int) -> np.ndarray:
   """Computes centred running means of a curve, float [P].
 
-  Near an end the window is shorter on both sides, so that the first and the
-  last point stay as they are. An even `num_points` counts as the next odd
-  number.
+  Near an end the window is shorter on both sides. An even `num_points` counts
+  as the next odd number.
   """
-  num_values = len(values)
-  i = np.arange(num_values)
-  half = np.minimum(np.minimum(i, num_values - 1 - i), num_points // 2)
+  i = np.arange(len(values))
+  half = np.minimum(np.minimum(i, i[::-1]), num_points // 2)
   sums = np.concatenate([[0.], np.cumsum(values, dtype=np.float64)])
   return (sums[i + half + 1] - sums[i - half]) / (2 * half + 1)
 

@@ -22,8 +22,7 @@ from impala_tf.plots import suite_results
 
 PAGE_WIDTH = 7.  # Inches.
 _MAX_COLUMNS = 3  # More panels side by side could not be read on a page.
-_DPI = 150
-# Okabe and Ito 2008, which people of all kinds of colour vision can tell apart;
+# Okabe and Ito 2008, which people of all kinds of colour vision distinguish;
 # without yellow, which is too pale for lines.
 COLOURS = ('#0072B2', '#D55E00', '#009E73', '#CC79A7', '#E69F00', '#56B4E9',
            '#000000')
@@ -41,7 +40,7 @@ _STYLE: Dict[Any, Any] = {  # Matplotlib types keys as literals.
     'legend.fontsize': 'small',
     'legend.frameon': False,
     'lines.linewidth': 1.6,
-    'savefig.dpi': _DPI,
+    'savefig.dpi': 150,
     'xtick.labelsize': 'small',
     'ytick.labelsize': 'small',
 }
@@ -50,7 +49,7 @@ _TIMES = {'hours': 3600., 'minutes': 60., 'seconds': 1.}
 
 
 def formats() -> Sequence[str]:
-  """Lists the file endings that pictures can have."""
+  """Lists the file endings of pictures."""
   return sorted(matplotlib.figure.Figure().canvas.get_supported_filetypes())
 
 

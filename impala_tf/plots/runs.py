@@ -36,8 +36,8 @@ class Run(NamedTuple):
   def paper_agents(self, suite: suite_lib.Suite) -> List[str]:
     """Names the paper's agents that this run can be compared with.
 
-    A run of one level is compared with experts, on Atari with the same network
-    (DMLab-30's are deep); a run of several with deep agents of many levels.
+    A run of one level is compared with experts, on Atari with the same network;
+    a run of several with deep agents of many levels.
     """
     names = 'IMPALA', 'IMPALA (deep, multi-task)'
     if len(self.levels) == 1:
@@ -50,13 +50,10 @@ def find(patterns: Sequence[str]) -> List[str]:
 
   Raises UserError if one of them does not exist.
   """
-  found: Dict[str, str] = {}  # By what they are, whatever they are called.
+  found: Dict[str, str] = {}  # By real path or URL.
   for pattern in patterns:
     run_directory.reach(pattern)
-    if files.exists(pattern):
-      paths = [pattern]
-    else:
-      paths = sorted(glob.glob(pattern))
+    paths = [pattern] if files.exists(pattern) else sorted(glob.glob(pattern))
     if not paths:
       raise config_lib.UserError(
           f'there is no run {pattern}; name directories of runs')
@@ -67,13 +64,13 @@ def find(patterns: Sequence[str]) -> List[str]:
 
 
 def labels(run_dirs: Sequence[str]) -> List[str]:
-  """Names runs by the fewest parts of their paths that distinguish them.
+  """Names runs by the parts of their paths that distinguish them.
 
-  Parts that begin or end all paths are left out, and if all paths are equally
-  deep every part that they share: 'sweep/catch/vtrace/seed_1' and
-  'sweep/catch/none/seed_1' become 'vtrace' and 'none'. A single run has its
-  directory's name. 'evaluation' at the end, for an evaluator's rows, becomes
-  the note ', evaluated'. Runs may also be files like metrics.jsonl.
+  Parts that begin or end all paths are left out. If all paths are equally deep,
+  every part that they share is: 'sweep/catch/vtrace/seed_1' and
+  'sweep/catch/none/seed_1' become 'vtrace' and 'none'. 'evaluation' at the end,
+  for an evaluator's rows, becomes the note ', evaluated'. Runs may also be
+  files like metrics.jsonl.
   """
   split = [_split_path(run_dir) for run_dir in run_dirs]
   # A run and its evaluation have one path and so one name.
@@ -147,7 +144,7 @@ def _results(run_dir: str) -> Results:
 
 
 def _agents(runs: Sequence[Run]) -> Dict[str, Results]:
-  """Groups results by agent: an agent is a run, or all experts together.
+  """Groups results by agent, which is a run, or all experts together.
 
   Several runs, each trained and evaluated on a different level, are experts as
   in tables 3 and 4 of the paper.
@@ -164,15 +161,11 @@ def _agents(runs: Sequence[Run]) -> Dict[str, Results]:
 def scores_by_suite(
     runs: Sequence[Run]
 ) -> Dict[str, Dict[str, suite_lib.Scores]]:
-  """Groups mean raw returns by suite, agent (see `_agents`) and level.
-
-  Suites and agents without scores are left out.
-  """
+  """Groups mean raw returns by suite, agent (see `_agents`) and level."""
   found: Dict[str, Dict[str, suite_lib.Scores]] = {}
   for agent, results in _agents(runs).items():
     for name, suite in levels_lib.SUITES.items():
-      # Where only a level's variant for training was played, it stands for the
-      # level.
+      # A level's variant for training stands for it if only that was played.
       scores = {suite.scored_level(level): results[level]['mean']
                 for level in (*suite.train_levels, *suite.levels)
                 if level in results}

@@ -15,6 +15,8 @@ from impala_tf.suites import suite as suite_lib
 CONDITIONS = ('trained_frames', 'episodes', 'seed', 'deterministic')
 # Values of fields that older result files lack.
 _EARLIER = {'deterministic': False}
+# Errors of reading a file of something else.
+_NO_RESULTS = (OSError, ValueError, TypeError, KeyError, AttributeError)
 
 
 def can_write(path: str) -> bool:
@@ -40,16 +42,16 @@ def write_json(path: str, contents: Dict[str, Any]) -> None:
 class SuiteResults:
   """Results by level, in `path` and, as a table, in the same name with `.md`.
 
-  The file may hold levels of an older checkpoint, or of another number of
-  episodes. They stay, but do not count, until they are played again.
+  Levels of an older checkpoint, or of other `conditions`, stay in the file but
+  do not count until they are played again.
   """
 
   def __init__(self, path: str, suite: suite_lib.Suite,
                conditions: Dict[str, Any]):
     """Reads results from a path or URL if it exists.
 
-    Results must share the fields `conditions` to be put into one table. Raises
-    UserError if the file holds anything else.
+    `conditions` are fields that results in one table share. Raises UserError if
+    the file holds anything else.
     """
     self._path = path
     self._suite = suite
@@ -64,7 +66,7 @@ class SuiteResults:
       self._levels = {
           level: {**_EARLIER, **result, 'mean': float(result['mean'])}
           for level, result in contents['levels'].items()}
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+    except _NO_RESULTS as error:
       raise config_lib.UserError(
           f'{path} holds no results of {suite.title}; move it away, or choose '
           'another --output') from error
@@ -81,8 +83,7 @@ class SuiteResults:
 
   def scores(self) -> Dict[str, float]:
     """Returns mean raw returns of the levels that count."""
-    return {level: result['mean']
-            for level, result in self.counted().items()}
+    return {level: result['mean'] for level, result in self.counted().items()}
 
   def add(self, level: str, result: Dict[str, Any]) -> None:
     self._levels[level] = result
@@ -130,8 +131,7 @@ def read_levels(path: str) -> Mapping[str, Dict[str, Any]]:
               for level, result in played.items()}
     suite = levels_lib.SUITES[contents['suite']]
     conditions = _conditions(contents)
-  except (OSError, ValueError, TypeError, KeyError,
-          AttributeError) as error:
+  except _NO_RESULTS as error:
     raise config_lib.UserError(
         f'{path} holds no evaluation ({error!r}); remove it, or evaluate '
         'again') from error

@@ -33,10 +33,10 @@ def markdown(suite: suite_lib.Suite,
              ours: Mapping[str, suite_lib.Scores]) -> str:
   """Returns tables in the form of the paper's.
 
-  The first table has every level, as tables B.1 and C.1, and sums up all
-  columns with the same reference scores. The second has only the sums, beside
-  agents for which the paper prints no levels (tables 3 and 4). A sum covers all
-  levels or is missing: over some levels it could not be compared.
+  The first has every level, as tables B.1 and C.1, and sums up all columns with
+  the same reference scores. The second has only the sums, beside agents for
+  which the paper prints no levels (tables 3 and 4). Sums over only some levels
+  are missing, since they could not be compared.
 
   `ours` maps a column's title to mean raw returns on some or all levels.
   """

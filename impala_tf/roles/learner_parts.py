@@ -7,7 +7,7 @@ import reverb
 
 from impala_tf import config as config_lib
 from impala_tf import types
-from impala_tf.agents import replayed_memory
+from impala_tf.agents import agent as agent_lib
 from impala_tf.comms import unroll_filter
 from impala_tf.config import fingerprint as fingerprint_lib
 from impala_tf.core import batches as batches_lib
@@ -136,7 +136,7 @@ def _make_reader(parts: LearnerParts, sharing: endpoint_lib.Sharing,
     # With another agent: the reader's thread runs it while the learner changes
     # its parameters.
     copy = experiment.make_agent(config, parts.environment)
-    recompute = replayed_memory.MemoryRecomputer(
+    recompute = agent_lib.MemoryRecomputer(
         copy, weights.Fetcher(parts.address, copy.published_variables))
   first_version = None
   if config.actor.synchronisation != 'none':

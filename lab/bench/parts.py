@@ -151,11 +151,7 @@ def _inference(config: config_lib.Config) -> Part:
     return len(steps) * config.actor.num_envs
 
   def facts():
-    acting = 'by an ordinary call of the graph; its flat call has failed'
-    if policy.is_flat:
-      acting = 'by a flat call of the graph'
-    return {'precision of actors': precision.of_actor(config),
-            'acting': acting}
+    return {'precision of actors': precision.of_actor(config)}
 
   return Part(run, facts)
 

@@ -12,8 +12,8 @@ from impala_tf import types
 from impala_tf.a3c import links
 from impala_tf.a3c import store as store_lib
 from impala_tf.a3c import worker as worker_lib
+from impala_tf.agents import a3c_agents
 from impala_tf.agents import agent as agent_lib
-from impala_tf.agents import q_agent
 from impala_tf.algorithms import impala
 from impala_tf.core import learner as learner_lib
 from impala_tf.envs import catch
@@ -65,7 +65,7 @@ class _Process:
     self.unrolls, self.targets, self.choices = [], [], []
     self._is_valued = algorithm != 'a3c'
     make_agent = make_agent or (
-        q_agent.QAgent if self._is_valued else agent_lib.Agent)
+        a3c_agents.QAgent if self._is_valued else agent_lib.Agent)
     config = config_lib.Config(
         experiment=config_lib.ExperimentConfig(
             algorithm=algorithm, total_frames=1000),
@@ -187,7 +187,7 @@ def test_sarsa_takes_the_action_of_which_the_target_was():
           later.agent_outputs.action[0])
 
 
-class _Greedy(q_agent.QAgent):
+class _Greedy(a3c_agents.QAgent):
   """An agent that never explores."""
 
   def _choose(self, logits, seed):

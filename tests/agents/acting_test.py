@@ -1,4 +1,4 @@
-"""Acting on NumPy batches: episodes, and seeds that determine actions."""
+"""Acting on NumPy batches: episodes, seeds, memory, and inputs in place."""
 
 import dm_env
 from dm_env import specs
@@ -10,7 +10,6 @@ from impala_tf import config
 from impala_tf import types
 from impala_tf.agents import acting
 from impala_tf.agents import agent as agent_lib
-from impala_tf.envs import environment
 from impala_tf.maths import distributions
 
 FIRST, MID = 0, 1
@@ -64,18 +63,34 @@ def test_reward_that_is_not_finite_ends_with_its_episode():
                        [np.inf, np.inf, np.inf, 1, 2, 3]])
 
 
+def test_rows_are_counted_as_if_they_were_all():
+  expected = _counted(_timesteps())
+  counter = acting.EpisodeCounter(2)
+  for timestep, wanted in zip(_timesteps(), expected):
+    for e in 1, 0:
+      row = counter.env_output(
+          tf.nest.map_structure(lambda x, i=e: x[i:i + 1], timestep),
+          rows=np.array([e]))
+      for field, value in zip(tf.nest.flatten(row), tf.nest.flatten(wanted)):
+        np.testing.assert_array_equal(field, value[e:e + 1])
+        assert field.dtype == value.dtype
+
+
 NUM_ENVS, A = 64, 5
+DISCRETE = distributions.Categorical(A)
 
 
-def _agent(use_lstm=False):
+def _agent(use_lstm=False, distribution=DISCRETE, dtype=np.uint8,
+           instruction_length=0, **side_channels):
   tf.random.set_seed(4)
-  agent = agent_lib.Agent(distributions.Categorical(A), config.AgentConfig(
-      torso='mlp', use_lstm=use_lstm, hidden_size=6, lstm_size=3))
-  agent.build(specs.Array((2, 3), np.uint8))
+  agent = agent_lib.Agent(distribution, config.AgentConfig(
+      torso='mlp', use_lstm=use_lstm, hidden_size=6, lstm_size=3,
+      instruction_length=instruction_length))
+  agent.build(specs.Array((2, 3), dtype), **side_channels)
   return agent
 
 
-def _env_output(t=1):
+def _env_output(t=1, **fields):
   rng = np.random.default_rng(t)
   return types.EnvOutput(
       step_type=(rng.random(NUM_ENVS) < 0.8).astype(np.uint8),
@@ -83,7 +98,13 @@ def _env_output(t=1):
       discount=np.ones(NUM_ENVS, np.float32),
       observation=rng.integers(4, size=[NUM_ENVS, 2, 3]).astype(np.uint8),
       episode_return=np.zeros(NUM_ENVS, np.float32),
-      episode_steps=np.zeros(NUM_ENVS, np.int32))
+      episode_steps=np.zeros(NUM_ENVS, np.int32))._replace(**fields)
+
+
+def _step(agent, env_output, core_state=(), seed=(1, 0)):
+  """Acts as the agent itself does, without a policy."""
+  return agent.step(*tf.nest.map_structure(
+      tf.constant, (env_output, core_state, np.array(seed, np.int32))))
 
 
 def _actions(agent, seed, num_calls=3):
@@ -95,15 +116,11 @@ def test_seed_and_call_number_determine_the_actions():
   agent = _agent()
   actions = _actions(agent, seed=3)
   np.testing.assert_array_equal(_actions(agent, seed=3), actions)
-  others = [*actions, *_actions(agent, seed=4)]
+  others = [*actions, *_actions(agent, seed=2**31 - 1)]
   # The same observations every time: only seed and call number differ.
   for i, x in enumerate(others):
     for y in others[:i]:
       assert 0.1 < np.mean(x == y) < 0.9
-
-
-def test_the_largest_seed_an_int32_holds_will_do():
-  assert _actions(_agent(), seed=2**31 - 1).shape == (3, NUM_ENVS)
 
 
 @pytest.mark.parametrize('use_lstm', [False, True])
@@ -120,49 +137,26 @@ def test_memory_is_carried_from_call_to_call(use_lstm):
       [o.policy_logits for o in outputs], expected.policy_logits, atol=1e-5)
 
 
-def test_instructions_are_read_with_what_they_came_with():
-  tf.random.set_seed(4)
-  agent = agent_lib.Agent(distributions.Categorical(A), config.AgentConfig(
-      torso='mlp', hidden_size=6, instruction_length=3))
-  agent.build(specs.Array((2, 3), np.uint8))
-  player = acting.Policy(agent, NUM_ENVS, 1)
-  timestep = dm_env.TimeStep(*_env_output()[:4])
-  counter = acting.EpisodeCounter(NUM_ENVS)
-  instruction = np.array([[1, 2, 0]] * NUM_ENVS, np.int32)
-  logits = []
-  for words in [1, 2, 0], [3, 0, 0]:
-    instruction[:] = words  # In place, as environments do.
-    env_output = counter.env_output(
-        timestep, environment.SideChannels(instruction))
-    logits.append(player.act(env_output).policy_logits)
-    expected = agent.unroll(
-        tf.nest.map_structure(lambda x: tf.constant(x[np.newaxis]), env_output),
-        tf.zeros([1, NUM_ENVS], tf.int32), ()).policy_logits[0]
-    np.testing.assert_allclose(logits[-1], expected, atol=1e-5)
-  assert np.abs(logits[1] - logits[0]).max(-1).min() > 1e-3
-
-
-def test_features_and_masks_reach_the_agent():
-  tf.random.set_seed(4)
-  agent = agent_lib.Agent(distributions.Categorical(A), config.AgentConfig(
-      torso='mlp', hidden_size=6))
-  agent.build(specs.Array((2, 3), np.uint8), num_features=2,
-              has_action_mask=True)
+def test_side_channels_reach_the_agent_as_they_change_in_place():
+  agent = _agent(instruction_length=3, num_features=2, has_action_mask=True)
   mask = np.random.default_rng(1).random([NUM_ENVS, A]) < 0.5
   mask[:, 1] = True
-  env_output = _env_output()._replace(
+  env_output = _env_output(
+      instruction=np.array([[1, 2, 0]] * NUM_ENVS, np.int32),
       features=np.zeros([NUM_ENVS, 2], np.float32), action_mask=np.uint8(mask))
   player = acting.Policy(agent, NUM_ENVS, 1)
-  before = player.act(env_output)
-  for _ in range(30):
-    actions = player.act(env_output).action
-    assert mask[np.arange(NUM_ENVS), actions].all()
-  env_output.features[:] = 1
-  after = player.act(env_output)
-  np.testing.assert_array_equal(after.policy_logits[~mask],
-                                before.policy_logits[~mask])
-  changes = np.abs(after.policy_logits - before.policy_logits)
-  assert changes.max(-1).min() > 1e-3
+  logits = []
+  for words, features in ([1, 2, 0], 0), ([3, 0, 0], 0), ([3, 0, 0], 1):
+    env_output.instruction[:] = words
+    env_output.features[:] = features
+    output = player.act(env_output)
+    assert mask[np.arange(NUM_ENVS), output.action].all()
+    np.testing.assert_allclose(
+        output.policy_logits, _step(agent, env_output)[0].policy_logits,
+        atol=1e-5)
+    logits.append(np.where(mask, output.policy_logits, 0))
+  for before, after in zip(logits, logits[1:]):
+    assert np.abs(after - before).max(-1).min() > 1e-3
 
 
 @pytest.mark.parametrize('use_lstm', [False, True])
@@ -172,7 +166,7 @@ def test_deterministic_actions_are_the_most_probable(use_lstm):
     output = player.act(_env_output(t))
     np.testing.assert_array_equal(
         output.action, np.argmax(output.policy_logits, axis=-1))
-    if use_lstm:  # It remembers what was done.
+    if use_lstm:  # It remembers its actions.
       np.testing.assert_array_equal(
           player.core_state.last_action, output.action)
 
@@ -187,39 +181,11 @@ def test_new_parameters_act_from_the_next_call_on():
   assert np.any(before) and not np.any(after)
 
 
-def test_rows_are_counted_as_if_they_were_all():
-  expected = _counted(_timesteps())
-  counter = acting.EpisodeCounter(2)
-  for timestep, wanted in zip(_timesteps(), expected):
-    for e in 1, 0:
-      row = counter.env_output(
-          tf.nest.map_structure(lambda x, i=e: x[i:i + 1], timestep),
-          rows=np.array([e]))
-      for field, value in zip(tf.nest.flatten(row), tf.nest.flatten(wanted)):
-        np.testing.assert_array_equal(field, value[e:e + 1])
-        assert field.dtype == value.dtype
-
-
-def test_arrays_that_environments_overwrite_or_make_anew_are_both_seen():
-  agent = _agent()
-  player = acting.Policy(agent, NUM_ENVS, 1)
-  row = _env_output(0)
-  shown = []
-  for t in range(3):
-    row.observation[...] = _env_output(t).observation
-    shown.append(player.act(row).policy_logits)
-  anew = acting.Policy(agent, NUM_ENVS, 1)
-  for t, logits in enumerate(shown):
-    np.testing.assert_array_equal(
-        anew.act(_env_output(t)).policy_logits, logits)
-  assert np.any(shown[0] != shown[1])  # Earlier outputs stay as they were.
-
-
 def test_a_step_makes_one_tensor(monkeypatch):
   """Each leaks memory on Python 3.11."""
   player = acting.Policy(_agent(), NUM_ENVS, 1)
-  rows = [_env_output(t) for t in range(3)]
-  player.act(rows[0])
+  row = _env_output(0)
+  player.act(row)
 
   def refuse(*_, **__):
     raise AssertionError('an input became another tensor')
@@ -232,65 +198,23 @@ def test_a_step_makes_one_tensor(monkeypatch):
       tf.raw_ops, 'StatefulPartitionedCall',
       lambda **inputs: calls.append((inputs['args'], call(**inputs)))
       or calls[-1][1])
-  for row in rows:
-    player.act(row)
-  assert len(calls) == len(rows)
+  shown = []
+  for t in range(3):
+    row.observation[...] = _env_output(t).observation  # Or an array made anew.
+    for env_output in row, _env_output(t):
+      shown.append(player.act(env_output).policy_logits)
   for inputs, outputs in calls:
     assert len(outputs) == 1
     assert [id(x) for x in inputs] == [id(x) for x in calls[0][0]]
-
-
-@pytest.mark.parametrize('error', [
-    TypeError('f must be something else'),
-    tf.errors.NotFoundError(None, None, 'no such function')])
-@pytest.mark.parametrize('make', [acting.Policy, acting.RowPolicy])
-@pytest.mark.parametrize('use_lstm', [False, True])
-def test_flat_call_is_the_public_one(make, use_lstm, error, monkeypatch):
-  agent = _agent(use_lstm)
-  rows = [np.arange(NUM_ENVS)] * (make is acting.RowPolicy)
-
-  def play():
-    player = make(agent, NUM_ENVS, seed=1)
-    outputs = [player.act(_env_output(t), *rows) for t in range(3)]
-    is_flat.append(player._step.is_flat)
-    return tf.nest.map_structure(np.array, (outputs, player.core_state))
-
-  def refuse(**_):
-    refusals.append(1)
-    raise error
-
-  is_flat, refusals = [], []
-  flat = play()
-  monkeypatch.setattr(tf.raw_ops, 'StatefulPartitionedCall', refuse)
-  tf.nest.map_structure(np.testing.assert_array_equal, play(), flat)
-  assert is_flat == [True, False]
-  assert len(refusals) == 1  # It is not tried again at each step.
-
-
-def test_error_of_the_agent_itself_is_raised_and_tells_nothing_of_the_call():
-  agent = _agent()
-  player = acting.Policy(agent, NUM_ENVS, 1)
-  step, fails = agent.step, tf.Variable(False)
-
-  def checked_step(*args):
-    with tf.control_dependencies([tf.debugging.Assert(~fails, ['the agent'])]):
-      return tf.nest.map_structure(tf.identity, step(*args))
-
-  agent.step = checked_step
-  player.act(_env_output())
-  fails.assign(True)
-  with pytest.raises(tf.errors.InvalidArgumentError, match='the agent'):
-    player.act(_env_output())
-  fails.assign(False)
-  player.act(_env_output())
-  assert player.is_flat
+  np.testing.assert_array_equal(shown[::2], shown[1::2])
+  assert np.any(shown[0] != shown[2])  # Earlier outputs stay as they were.
 
 
 class _Recalling(agent_lib.Agent):
   """An agent whose memory is the last observation and reward as they came.
 
   Attributes:
-    look: function of the observation and the reward to what is remembered.
+    look: function of the observation and the reward to the memory.
   """
   reads_rewards = True
   look = staticmethod(lambda observation, reward: (observation, reward))
@@ -305,14 +229,12 @@ class _Recalling(agent_lib.Agent):
 
 @pytest.mark.parametrize('look', [
     lambda observation, reward: (observation, reward),
-    lambda observation, reward: (tf.identity(observation), reward[:]),
     # Reshaped tensors may lie in the memory of the original, too.
     lambda observation, reward: (
         tf.reshape(tf.expand_dims(observation, 0), observation.shape),
         tf.squeeze(tf.reshape(reward, [1, -1]), axis=0))])
 def test_memory_of_observations_stays_when_others_come(look):
-  tf.random.set_seed(4)
-  agent = _Recalling(distributions.Categorical(A), config.AgentConfig(
+  agent = _Recalling(DISCRETE, config.AgentConfig(
       torso='mlp', hidden_size=6))
   agent.look = look
   agent.build(specs.Array((2, 3), np.uint8))
@@ -333,7 +255,6 @@ def test_arrays_of_other_shapes_or_kinds_are_refused():
   player.act(row)
   for other in (row._replace(observation=row.observation[:, :1]),
                 row._replace(reward=row.reward[:1]),
-                row._replace(reward=row.reward[:-1]),
                 tf.nest.map_structure(lambda x: np.repeat(x, 2, 0), row)):
     with pytest.raises(ValueError, match='for the agent, but is'):
       player.act(other)
@@ -350,57 +271,34 @@ def test_row_policy_carries_memory_through_batches_of_any_size(use_lstm):
   expected = tf.nest.map_structure(np.array, agent.initial_state(NUM_ENVS))
   for t, num_rows in enumerate([NUM_ENVS, 3, 1, 40, 3, NUM_ENVS, 1, 40]):
     rows = rng.permutation(NUM_ENVS)[:num_rows]
-    env_output = tf.nest.map_structure(lambda x, r=rows: x[r], _env_output(t))
+    env_output, state = tf.nest.map_structure(
+        lambda x, r=rows: x[r], (_env_output(t), expected))
     output = some.act(env_output, rows)
-    wanted, state = agent.step(
-        tf.nest.map_structure(tf.constant, env_output),
-        tf.nest.map_structure(lambda x, r=rows: tf.constant(x[r]), expected),
-        tf.constant([1, t]))
+    wanted, state = _step(agent, env_output, state, (1, t))
     np.testing.assert_array_equal(output.action, wanted.action)
     np.testing.assert_allclose(
         output.policy_logits, wanted.policy_logits, atol=1e-5)
-
-    def put(array, value, r=rows):
-      array[r] = value
-
-    tf.nest.map_structure(put, expected, state)
+    for array, value in zip(tf.nest.flatten(expected), tf.nest.flatten(state)):
+      array[rows] = value
     tf.nest.map_structure(
         lambda got, want: np.testing.assert_allclose(got, want, atol=1e-5),
         some.core_state, expected)
 
 
-@pytest.mark.parametrize('dtype', [
-    np.bool_, np.uint8, np.int16, np.int64, np.float16, np.float64])
-def test_observations_may_be_of_any_type(dtype):
-  tf.random.set_seed(4)
-  agent = agent_lib.Agent(distributions.Categorical(A), config.AgentConfig(
-      torso='mlp', hidden_size=6))
-  agent.build(specs.Array((2, 3), dtype))
-  player = acting.Policy(agent, NUM_ENVS, 1)
+@pytest.mark.parametrize('dtype, distribution', [
+    (np.bool_, DISCRETE),
+    (np.int64, distributions.MultiCategorical((2, 4))),
+    (np.float16, distributions.Gaussian(3))])
+def test_observations_and_actions_may_be_of_any_type(dtype, distribution):
+  agent = _agent(distribution=distribution, dtype=dtype)
+  player = acting.Policy(agent, NUM_ENVS, seed=5)
   for t in range(2):
     row = _env_output(t)
     row = row._replace(observation=(row.observation > 1).astype(dtype))
-    expected = agent.unroll(
-        tf.nest.map_structure(lambda x: tf.constant(x[np.newaxis]), row),
-        tf.zeros([1, NUM_ENVS], tf.int32), ()).policy_logits[0]
+    output = player.act(row)
+    expected, _ = _step(agent, row, seed=(5, t))
+    assert output.action.dtype == distribution.action_dtype.as_numpy_dtype
+    assert output.action.flags.c_contiguous
+    np.testing.assert_allclose(output.action, expected.action, atol=1e-5)
     np.testing.assert_allclose(
-        player.act(row).policy_logits, expected, atol=1e-5)
-
-
-@pytest.mark.parametrize('distribution', [
-    distributions.Categorical(A), distributions.MultiCategorical((2, 4)),
-    distributions.Gaussian(3)])
-def test_actions_of_all_kinds_are_those_of_the_agent(distribution):
-  tf.random.set_seed(4)
-  agent = agent_lib.Agent(distribution, config.AgentConfig(
-      torso='mlp', hidden_size=6))
-  agent.build(specs.Array((2, 3), np.uint8))
-  output = acting.Policy(agent, NUM_ENVS, seed=5).act(_env_output())
-  expected, _ = agent.step(
-      tf.nest.map_structure(tf.constant, _env_output()), (),
-      tf.constant([5, 0]))
-  assert output.action.dtype == distribution.action_dtype.as_numpy_dtype
-  assert output.action.flags.c_contiguous
-  np.testing.assert_allclose(output.action, expected.action, atol=1e-5)
-  np.testing.assert_allclose(
-      output.policy_logits, expected.policy_logits, atol=1e-5)
+        output.policy_logits, expected.policy_logits, atol=1e-5)

@@ -89,12 +89,9 @@ def test_loaded_agent_of_nested_observations_is_the_saved_one(tmp_path):
     saved.describe_agent(str(tmp_path), agent, spec, agent_config)
 
 
-def test_directory_of_no_run_has_no_agent(tmp_path):
+def test_directory_without_a_checkpoint_has_no_agent(tmp_path):
   with pytest.raises(checkpoint.CheckpointError, match='directory of a run'):
     saved.load_agent(str(tmp_path))
-
-
-def test_run_without_a_checkpoint_has_no_agent_yet(tmp_path):
   saved_parts.describe(tmp_path, saved_parts.Parts(tmp_path))
   with pytest.raises(checkpoint.CheckpointError, match='train first'):
     saved.load_agent(str(tmp_path))
@@ -130,8 +127,8 @@ def test_checkpoints_of_another_agent_are_refused(tmp_path, options, words):
 
 # Checkpoints of strangers.
 
-# Loads one run and then another, and prints what of this Python told of while
-# it loaded the second: the first has had imported and compiled what is needed.
+# Loads one run and then another, and prints the audit events of the second. The
+# first has imported and compiled everything.
 _WATCHED = """
 import json, sys
 from impala_tf.agents import saved
@@ -183,7 +180,7 @@ def test_loading_parameters_runs_nothing_of_them(tmp_path):
   parts.checkpointer.save(1)
   parts.learner.num_frames.assign(77)
   saved_parts.describe(bad, parts)
-  # Under a name of its own, and where parts of ours belong.
+  # Under another name, and in the place of our parts.
   parts.learner.agent.bomb = _PickledState(_Bomb(trace))
   tf.train.Checkpoint(
       agent=parts.learner.agent, learner=parts.learner.saved,
@@ -204,13 +201,12 @@ def test_loading_parameters_runs_nothing_of_them(tmp_path):
 
 
 @pytest.mark.parametrize('change, words', [
-    ('', 'is damaged'), ('nonsense', 'is damaged'),
+    ('nonsense', 'is damaged'),
     ({'config': {'torso': "__import__('os').abort()"}},
      'import.* is known once the file that registers it was imported'),
     ({'config': {'__class__': 'os.system'}}, 'is damaged'),
     ({'config': {'hidden_size': {'py/object': 'os.system'}}}, 'is damaged'),
-    ({'observation_dtype': 'os.system'}, 'is damaged'),
-    ({'observation_shape': 'abc'}, 'is damaged')])
+    ({'observation_dtype': 'os.system'}, 'is damaged')])
 def test_description_of_an_agent_is_data(tmp_path, change, words):
   parts = saved_parts.Parts(tmp_path)
   saved_parts.describe(tmp_path, parts)

@@ -12,7 +12,7 @@ from impala_tf.agents import torsos
 pytestmark = pytest.mark.usefixtures('modules_forgotten')
 
 
-def test_torso_of_ones_own_is_known_once_it_is_registered():
+def test_torso_is_known_once_it_is_registered():
   with pytest.raises(config_lib.ConfigError, match=(
       "torso must be one of shallow, nature, .* but is 'my_torso'")):
     torsos.check('my_torso')
@@ -36,11 +36,11 @@ def test_name_that_is_taken_is_refused():
 
 @pytest.mark.parametrize('name, shape, chosen', [
     ('auto', (84, 84, 4), 'shallow'), ('auto', (36, 36, 1), 'shallow'),
-    ('auto', (35, 84, 3), 'grid'), ('auto', (7, 7, 20), 'grid'),
-    ('auto', (17,), 'mlp'), ('auto', (10, 5), 'mlp'), ('auto', (), 'mlp'),
-    ('shallow', (20, 20, 3), 'shallow'), ('deep', (5, 5, 3), 'deep'),
-    ('mlp', (84, 84, 3), 'mlp'), ('my_torso', (3, 5, 7, 9), 'my_torso')])
-def test_torso_fits_what_is_observed(name, shape, chosen):
+    ('auto', (35, 84, 3), 'grid'), ('auto', (10, 5), 'mlp'),
+    ('auto', (), 'mlp'), ('shallow', (20, 20, 3), 'shallow'),
+    ('deep', (5, 5, 3), 'deep'), ('mlp', (84, 84, 3), 'mlp'),
+    ('my_torso', (3, 5, 7, 9), 'my_torso')])
+def test_torso_fits_the_observations(name, shape, chosen):
   assert torsos.fitting(name, shape) == chosen
 
 
@@ -50,8 +50,7 @@ def test_torso_fits_what_is_observed(name, shape, chosen):
     ('shallow', (3, 64, 64), "channels last, .*'mlp' or 'grid', or 'auto'"),
     ('deep', (84, 84), r'images \[H, W, C\], but .* are \[84, 84\]'),
     ('grid', (5,), "'grid' needs images .*'mlp', or 'auto', which chooses")])
-def test_torso_that_does_not_fit_is_told_with_those_that_do(
-    name, shape, words):
+def test_torso_that_does_not_fit_is_refused_with_a_remedy(name, shape, words):
   with pytest.raises(config_lib.ConfigError, match=words) as error:
     torsos.fitting(name, shape)
   assert '\n' not in str(error.value)

@@ -37,24 +37,14 @@ def _taken(agent):
           if all(np.all(v.numpy() == 2) for v in variables)}
 
 
-def test_all_variables_are_in_parts():
-  for agent in (_agent(1, THREE, use_lstm=True, instruction_length=2),
-                _agent(1, THREE, num_tasks=3, instruction_length=2),
-                _agent(1, THREE, num_features=2, normalise_observations=True)):
-    parts = [v.ref() for part in agent.parts.values() for v in part]
-    assert len(parts) == len(set(parts))
-    assert set(parts) == {v.ref() for v in agent.variables}
-
-
 @pytest.mark.parametrize('options', [
-    {}, {'use_lstm': True}, {'instruction_length': 3},
-    {'use_lstm': True, 'instruction_length': 3},
+    {}, {'instruction_length': 3}, {'use_lstm': True, 'instruction_length': 3},
     {'num_features': 2, 'normalise_observations': True}])
 def test_agent_of_the_same_task_is_taken_whole(options):
   agent = _agent(1, THREE, num_tasks=2, **options)
   assert not transfer.take_parameters(
       agent, _agent(2, THREE, num_tasks=2, **options))
-  assert _taken(agent) == set(agent.parts)
+  assert all(np.all(v.numpy() == 2) for v in agent.variables)
 
 
 def test_head_of_other_actions_starts_fresh():

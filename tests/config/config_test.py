@@ -1,8 +1,11 @@
 """Values that do not go together are refused by the names of their options."""
 
+import json
+
 import pytest
 
 from impala_tf import config
+from tests.fixtures import configs
 
 
 def _of(**sections):
@@ -12,6 +15,7 @@ def _of(**sections):
 _LEARNER = config.LearnerConfig(batch_size=32)
 _TOGETHER = config.ActorConfig(synchronisation='trajectory')
 _IN_PROCESS = config.ExperimentConfig(in_process=True)
+_MEMBER = config.PopulationConfig(members='a,b', adapted='max_gradient_norm')
 
 
 @pytest.mark.parametrize('make, words', [
@@ -54,19 +58,14 @@ _IN_PROCESS = config.ExperimentConfig(in_process=True)
      ('ReplayConfig.survives_resume', 'LearnerConfig.num_learners = 1')),
     (_of(actor=_TOGETHER, replay=config.ReplayConfig(replay_fraction=.5)),
      ("synchronisation = 'trajectory'", 'ReplayConfig.replay_fraction = 0')),
-    (_of(actor=_TOGETHER, learner=config.LearnerConfig(num_learners=2)),
-     ("synchronisation = 'trajectory'", 'LearnerConfig.num_learners = 1')),
     (_of(actor=_TOGETHER, learner=config.LearnerConfig(precision='auto')),
      ("synchronisation = 'trajectory'", "precision = 'float32'", 'ratios')),
-    (_of(actor=config.ActorConfig(
-        synchronisation='trajectory', fetch_interval_unrolls=2)),
-     ("synchronisation = 'trajectory'", 'fetch_interval_unrolls = 1')),
-    (_of(actor=config.ActorConfig(
-        synchronisation='step', controlled_lag_updates=0, num_envs=32),
-         experiment=_IN_PROCESS),
-     ("synchronisation = 'step'", 'controlled_lag_updates = None')),
     (_of(actor=config.ActorConfig(synchronisation='step', num_actors=2)),
      ("synchronisation = 'step'", 'num_actors = None', 'the learner plays')),
+    (_of(population=_MEMBER, learner=config.LearnerConfig(num_learners=2)),
+     ('LearnerConfig.num_learners', 'one learner decides')),
+    (_of(population=_MEMBER),
+     ('max_gradient_norm', 'no threshold; leave one of them out')),
 ])
 def test_values_that_do_not_go_together_are_refused(make, words):
   with pytest.raises(config.ConfigError) as raised:
@@ -77,18 +76,52 @@ def test_values_that_do_not_go_together_are_refused(make, words):
     assert word in message
 
 
-@pytest.mark.parametrize('batch_size, fraction, num_replayed', [
-    (32, 0., 0), (32, .5, 16), (30, .1, 3), (12, 1 / 3, 4), (2, .5, 1)])
-def test_share_of_the_replay_is_exact(batch_size, fraction, num_replayed):
+@pytest.mark.parametrize('batch_size, fraction, pacing, num_replayed, fresh', [
+    (32, 0., None, 0, 32), (30, .1, None, 3, 27), (12, 1 / 3, None, 4, 8),
+    (32, 1, 4, 32, 4)])
+def test_share_of_the_replay_is_exact(
+    batch_size, fraction, pacing, num_replayed, fresh):
   made = config.Config(
       learner=config.LearnerConfig(batch_size=batch_size),
-      replay=config.ReplayConfig(replay_fraction=fraction))
-  assert made.num_replayed == num_replayed
-  assert made.num_fresh == batch_size - num_replayed
+      replay=config.ReplayConfig(
+          replay_fraction=fraction, pacing_unrolls=pacing))
+  assert (made.num_replayed, made.num_fresh) == (num_replayed, fresh)
 
 
-def test_a_batch_that_is_all_replayed_is_paced_by_new_unrolls():
-  made = config.Config(
-      learner=config.LearnerConfig(batch_size=32),
-      replay=config.ReplayConfig(replay_fraction=1, pacing_unrolls=4))
-  assert (made.num_replayed, made.num_fresh) == (32, 4)
+def _changed(change):
+  """Writes the default config as JSON, with something changed in it."""
+  values = json.loads(config.to_json(config.Config()))
+  change(values)
+  return json.dumps(values)
+
+
+@pytest.mark.parametrize('made', [
+    config.Config(), configs.changed_everywhere()])
+def test_json_reads_back_equal(made):
+  assert config.from_json(config.to_json(made)) == made
+
+
+@pytest.mark.parametrize('text, words', [
+    ('{', 'is no config'), ('[]', 'is no config'), ('{}', 'actor.* is missing'),
+    (_changed(lambda v: v.update(os={'path': ''})), 'os.path is unknown'),
+    (_changed(lambda v: v['agent'].pop('torso')),
+     'agent.torso is missing; install the same version'),
+    (_changed(lambda v: v['agent'].update(wings=2)),
+     'another version of impala_tf: agent.wings is unknown'),
+    (_changed(lambda v: v.update(agent=[])), 'is no config'),
+    (_changed(lambda v: v['learner'].update(batch_size=0)),
+     'LearnerConfig.batch_size must be at least 1')])
+def test_other_json_is_refused_in_one_line(text, words):
+  with pytest.raises(config.ConfigError, match=words) as error:
+    config.from_json(text)
+  assert '\n' not in str(error.value)
+
+
+@pytest.mark.parametrize('fields, words', [
+    ({'members': 'a'}, 'two or more different names'),
+    ({'members': 'a,b,a'}, 'two or more different names'),
+    ({'members': 'a,../b'}, 'two or more different names'),
+    ({'adapted': 'learning_rate,decay'}, "names 'decay'")])
+def test_impossible_populations_are_refused(fields, words):
+  with pytest.raises(config.ConfigError, match=words):
+    config.PopulationConfig(**fields)

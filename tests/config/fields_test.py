@@ -1,6 +1,5 @@
 """Values of a wrong type or out of range are refused by name."""
 
-
 import pytest
 
 from impala_tf import config
@@ -51,7 +50,7 @@ def test_equal_data_has_equal_text_and_hash():
   assert one != config.EnvironmentConfig(kwargs={'a': True})
 
 
-def test_data_does_not_change_with_what_it_was_made_of():
+def test_data_is_a_copy():
   sizes = [7]
   section = config.EnvironmentConfig(kwargs={'sizes': sizes})
   sizes.append(8)

@@ -1,6 +1,5 @@
 """Tests of groups of runs, made of configs as runs leave them."""
 
-
 import pytest
 
 from impala_tf import config as config_lib
@@ -25,7 +24,7 @@ def _members(found, root):
 
 @pytest.fixture(name='runs')
 def _runs(tmp_path):
-  """Makes two seeds of two settings, whose directories tell nothing."""
+  """Makes two seeds of two settings, in directories of other names."""
   return [_make_run(tmp_path / name, seed=seed, entropy_cost=cost)
           for name, seed, cost in (('a/1', 1, 0.1), ('a/2', 1, 0.001),
                                    ('b/3', 2, 0.1), ('b/4', 2, 0.001))]

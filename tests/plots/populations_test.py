@@ -65,15 +65,13 @@ def test_best_of_equally_fit_ones_has_the_higher_return(tmp_path):
   assert [p.best for p in populations.load(path)] == ['b', 'a']
 
 
-def test_best_is_none_that_has_failed(path):
+def test_best_is_none_that_has_failed(tmp_path):
+  path = str(written_populations.make(
+      tmp_path / 'p', sweep_directory.POPULATION))
   run_dir = os.path.join(path, 'runs', 'catch', 'default', 'seed_2')
-  try:
-    for member, best in ('a', 'b'), ('b', 'a'):  # In the end all have failed.
-      storage.set_failed(os.path.join(run_dir, member), True)
-      assert [p.best for p in populations.load(path)] == ['a', best]
-  finally:
-    for member in 'a', 'b':
-      storage.set_failed(os.path.join(run_dir, member), False)
+  for member, best in ('a', 'b'), ('b', 'a'):  # In the end all have failed.
+    storage.set_failed(os.path.join(run_dir, member), True)
+    assert [p.best for p in populations.load(path)] == ['a', best]
 
 
 def test_population_that_has_not_begun_is_refused(tmp_path, refused):

@@ -1,4 +1,6 @@
-"""Scores of runs, sorted by suite and by agent."""
+"""Short names of runs, and their scores by suite and by agent."""
+
+import pytest
 
 from impala_tf.plots import runs as runs_lib
 from impala_tf.suites import dmlab30
@@ -30,3 +32,20 @@ def test_level_has_the_score_of_its_test_variant_before_that_of_training():
   for results in ({train: 1., test: 2.}, {test: 2., train: 1.}):
     assert runs_lib.scores_by_suite([_run('x', (train,), results)]) == {
         'dmlab30': {'x': {test: 2.}}}
+
+
+@pytest.mark.parametrize('run_dirs, names', [
+    (['runs/pong/'], ['pong']),
+    (['a/catch', 'b/catch'], ['a', 'b']),
+    (['s/catch/vtrace/seed_1', 's/catch/none/seed_1'], ['vtrace', 'none']),
+    (['s/catch/vtrace/seed_1', 's/tmaze/vtrace/seed_2'],
+     ['catch/seed_1', 'tmaze/seed_2']),
+    (['a/catch', 'b/c/catch'], ['a', 'b/c']),
+    (['runs', 'runs/a'], ['runs', 'runs/a']),
+    (['runs/a', 'runs/a/evaluation'], ['a', 'a, evaluated']),
+    (['x/a/evaluation', 'y/a/evaluation'], ['x, evaluated', 'y, evaluated']),
+    (['gs://bucket/a/run', 'gs://bucket/b/run'], ['a', 'b']),
+    (['curves/pong.jsonl', 'curves/qbert.jsonl'], ['pong', 'qbert']),
+    (['runs/pong/metrics.jsonl'], ['pong'])])
+def test_names_are_the_parts_that_differ(run_dirs, names):
+  assert runs_lib.labels(run_dirs) == names

@@ -35,15 +35,12 @@ def test_several_agents_have_a_column_each_whatever_they_are_called():
   lines = suite_tables.markdown(SUITE, {
       'human': {'toy/hard': 0.}, 'b': {'toy/hard': 20., 'toy/easy': 1.}}
                           ).splitlines()
-  assert lines[0] == (
+  for line in (
       '| level | human | b | human | random | Theirs | Others '
-      '| human, normalised | b, normalised |')
-  assert lines[2] == (
-      '| easy | – | 1.00 | 10.00 | 0.00 | 20.00 | 7.25 | – | 10.0% |')
-  assert lines[3] == (
-      '| hard | 0.00 | 20.00 | 10.00 | -10.00 | -5.00 | – | 50.0% | 150.0% |')
-  assert lines[4].endswith('| – | 80.0% | 100.0% | 0.0% | 112.5% | – |  |  |')
-  assert ('Levels of Toy-2: 1 of 2 scored (human), 2 of 2 scored (b). A note.'
-          in lines)
-  assert '| **human** | – | – | – |' in lines
-  assert '| **b** | 80.0% | 80.0% | 55.0% |' in lines
+      '| human, normalised | b, normalised |',
+      '| easy | – | 1.00 | 10.00 | 0.00 | 20.00 | 7.25 | – | 10.0% |',
+      '| **human-normalised median** '
+      '| – | 80.0% | 100.0% | 0.0% | 112.5% | – |  |  |',
+      'Levels of Toy-2: 1 of 2 scored (human), 2 of 2 scored (b). A note.',
+      '| **human** | – | – | – |', '| **b** | 80.0% | 80.0% | 55.0% |'):
+    assert line in lines

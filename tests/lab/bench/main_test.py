@@ -37,7 +37,7 @@ def test_whole_benchmark_reports_what_it_promises(tmp_path):
       'data_plane_frames_per_sec', 'others_share'} <= set(result)
   assert result['cores'] == 2
   assert {'parameters', 'actors', 'precision of the learner',
-          'precision of actors', 'acting'} <= set(result['speedups'])
+          'precision of actors'} <= set(result['speedups'])
   assert all(cost > 0 for cost in result['parts_cpu_ms_per_step'].values())
   assert 0 < result['ratio'] < 2
   assert f'{result["frames_per_sec"]:,.0f}' in ran.stdout
