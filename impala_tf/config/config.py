@@ -5,21 +5,21 @@ import json
 import typing
 from typing import Any, Dict, Iterator, Optional, Tuple, Type
 
-from impala_tf.config import actor
-from impala_tf.config import agent
-from impala_tf.config import asynchronous
-from impala_tf.config import atari
-from impala_tf.config import dmlab
-from impala_tf.config import environment
-from impala_tf.config import experiment
-from impala_tf.config import fields
-from impala_tf.config import impala
-from impala_tf.config import laser
-from impala_tf.config import learner
-from impala_tf.config import optimizer
-from impala_tf.config import population
-from impala_tf.config import replay
-from impala_tf.config import vizdoom
+from impala_tf.config.actor import ActorConfig
+from impala_tf.config.agent import AgentConfig
+from impala_tf.config.asynchronous import AsyncConfig
+from impala_tf.config.atari import AtariConfig
+from impala_tf.config.dmlab import DmlabConfig
+from impala_tf.config.environment import EnvironmentConfig
+from impala_tf.config.experiment import ExperimentConfig
+from impala_tf.config.fields import ConfigError
+from impala_tf.config.impala import ImpalaConfig
+from impala_tf.config.laser import LaserConfig
+from impala_tf.config.learner import LearnerConfig
+from impala_tf.config.optimizer import OptimizerConfig
+from impala_tf.config.population import PopulationConfig
+from impala_tf.config.replay import ReplayConfig
+from impala_tf.config.vizdoom import VizdoomConfig
 
 # Whether it is broken, and the message in that case.
 _Rule = Tuple[Any, str]
@@ -32,20 +32,20 @@ class Config:
   Raises:
     ConfigError: two values do not go together.
   """
-  experiment: experiment.ExperimentConfig = experiment.ExperimentConfig()
-  environment: environment.EnvironmentConfig = environment.EnvironmentConfig()
-  atari: atari.AtariConfig = atari.AtariConfig()
-  dmlab: dmlab.DmlabConfig = dmlab.DmlabConfig()
-  vizdoom: vizdoom.VizdoomConfig = vizdoom.VizdoomConfig()
-  agent: agent.AgentConfig = agent.AgentConfig()
-  impala: impala.ImpalaConfig = impala.ImpalaConfig()
-  laser: laser.LaserConfig = laser.LaserConfig()
-  optimizer: optimizer.OptimizerConfig = optimizer.OptimizerConfig()
-  actor: actor.ActorConfig = actor.ActorConfig()
-  learner: learner.LearnerConfig = learner.LearnerConfig()
-  replay: replay.ReplayConfig = replay.ReplayConfig()
-  population: population.PopulationConfig = population.PopulationConfig()
-  asynchronous: asynchronous.AsyncConfig = asynchronous.AsyncConfig()
+  experiment: ExperimentConfig = ExperimentConfig()
+  environment: EnvironmentConfig = EnvironmentConfig()
+  atari: AtariConfig = AtariConfig()
+  dmlab: DmlabConfig = DmlabConfig()
+  vizdoom: VizdoomConfig = VizdoomConfig()
+  agent: AgentConfig = AgentConfig()
+  impala: ImpalaConfig = ImpalaConfig()
+  laser: LaserConfig = LaserConfig()
+  optimizer: OptimizerConfig = OptimizerConfig()
+  actor: ActorConfig = ActorConfig()
+  learner: LearnerConfig = LearnerConfig()
+  replay: ReplayConfig = ReplayConfig()
+  population: PopulationConfig = PopulationConfig()
+  asynchronous: AsyncConfig = AsyncConfig()
 
   def __post_init__(self):
     for is_broken, message in (
@@ -53,7 +53,7 @@ class Config:
         *self._rules_of_controlled_lag(), *self._rules_of_synchronisation(),
         *self._rules_of_population()):
       if is_broken:
-        raise fields.ConfigError(message)
+        raise ConfigError(message)
 
   def _rules_of_replay(self) -> Iterator[_Rule]:
     batch_size = self.learner.batch_size
@@ -186,11 +186,11 @@ def from_json(text: str) -> Config:
     given = {f'{name}.{option}' for name, options in values.items()
              for option in options.keys()}
   except (AttributeError, ValueError) as error:
-    raise fields.ConfigError(f'this is no config ({error})') from error
+    raise ConfigError(f'this is no config ({error})') from error
   known = {f'{name}.{field.name}' for name, section in sections().items()
            for field in dataclasses.fields(section)}
   for name in sorted(known ^ given):
-    raise fields.ConfigError(
+    raise ConfigError(
         f'the config is of another version of impala_tf: {name} is '
         f'{"missing" if name in known else "unknown"}; install the same '
         'version on all machines')
