@@ -19,7 +19,6 @@ from impala_tf.plots import populations
 from impala_tf.plots import runs as runs_lib
 from impala_tf.plots import suite_tables
 from impala_tf.plots import tables
-from impala_tf.runs import level_metrics
 from impala_tf.runs import metrics
 from impala_tf.runs import run_directory
 from impala_tf.runs import sweep_directory
@@ -30,7 +29,7 @@ Pictures = Dict[str, Any]  # Matplotlib's figures by file name.
 
 _RETURNS = (
     f'Returns are means of the last {metrics.EPISODE_WINDOW} episodes, of '
-    f'{level_metrics.EPISODE_WINDOW} where a run has several levels. Grey '
+    f'{metrics.LEVEL_EPISODE_WINDOW} where a run has several levels. Grey '
     "lines are others' scores.")
 _TABLE_1 = (
     'In bold: ours, over all of training. The others are table 1 of the paper, '

@@ -12,7 +12,6 @@ from impala_tf.pbt import lineage
 from impala_tf.plots import pictures
 from impala_tf.plots import populations
 from impala_tf.plots import runs as runs_lib
-from impala_tf.runs import level_metrics
 from impala_tf.runs import metrics
 from impala_tf.suites import levels as levels_lib
 from impala_tf.suites import suite as suite_lib
@@ -45,7 +44,7 @@ def learning_curves(
   Returns None if no run has ended an episode yet.
   """
   panels: List[Tuple[str, list]] = [(_HEADLINE_TITLE, [
-      (run.label, metrics.points(run.rows, level_metrics.HEADLINE))
+      (run.label, metrics.points(run.rows, metrics.HEADLINE))
       for run in runs])]
   for level in dict.fromkeys(itertools.chain(*(run.levels for run in runs))):
     panels.append((level, [(run.label, run.curve(level))

@@ -12,7 +12,6 @@ from impala_tf.pbt import lineage
 from impala_tf.pbt import populations
 from impala_tf.pbt import rules
 from impala_tf.runs import gin_config
-from impala_tf.runs import level_metrics
 from impala_tf.runs import metrics
 from impala_tf.runs import sweep_directory
 from impala_tf.storage import files
@@ -99,6 +98,6 @@ def _fitness_curve(rows: Sequence[metrics.Row], config: config_lib.Config
   """Returns a run's capped normalised score against its frames."""
   scores = rules.find_references(config)
   if len(scores) > 1:
-    return metrics.points(rows, level_metrics.HEADLINE)
+    return metrics.points(rows, metrics.HEADLINE)
   return [(frames, rules.fitness([value], scores))
           for frames, value in metrics.points(rows, 'episode_return')]

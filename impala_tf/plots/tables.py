@@ -6,7 +6,6 @@ from impala_tf.pbt import lineage
 from impala_tf.plots import populations as populations_lib
 from impala_tf.plots import runs as runs_lib
 from impala_tf.plots import suite_tables
-from impala_tf.runs import level_metrics
 from impala_tf.runs import metrics
 from impala_tf.suites import levels as levels_lib
 
@@ -38,7 +37,7 @@ def training(runs: Sequence[runs_lib.Run]) -> str:
         run.label, _what(run.levels), f'{last["frames"]:,}',
         f'{last["updates"]:,}', f'{last["secs"] / 3600:.2f}',
         f'{_frames_per_sec(last):,.0f}',
-        _cell(last.get(level_metrics.HEADLINE), '.1%')])
+        _cell(last.get(metrics.HEADLINE), '.1%')])
   return suite_tables.table(rows, num_names=2)
 
 

@@ -6,11 +6,8 @@ from typing import Any, Mapping, Sequence
 import numpy as np
 
 from impala_tf.runs import metrics
+from impala_tf.runs import training_log
 from impala_tf.suites import levels as levels_lib
-
-# Episodes of a level in a mean. More would take 57 levels too long to fill.
-EPISODE_WINDOW = 20
-HEADLINE = 'capped_mean_human_normalised_score'
 
 
 class LevelLog:
@@ -25,7 +22,9 @@ class LevelLog:
     self._levels = levels
     self._frames = frames
     self._frames_per_unroll = frames_per_unroll
-    self._episodes = [metrics.EpisodeWindow(EPISODE_WINDOW) for _ in levels]
+    self._episodes = [
+        training_log.EpisodeWindow(metrics.LEVEL_EPISODE_WINDOW)
+        for _ in levels]
     # Levels whose returns can be normalised by a human's.
     self._suites = {level: suite for level in levels
                     if (suite := levels_lib.suite_of(level))}
@@ -40,8 +39,8 @@ class LevelLog:
           columns: Mapping[str, np.ndarray]) -> None:
     """Adds the new unrolls of an update.
 
-    Arrays [T, B] are as in `metrics.EpisodeWindow.add`; lags, int64 [B], are in
-    updates; `level_index` is int32 [B].
+    Arrays [T, B] are as in `training_log.EpisodeWindow.add`; lags, int64 [B],
+    are in updates; `level_index` is int32 [B].
     """
     num_levels = len(self._levels)
     num_unrolls = np.bincount(level_index, minlength=num_levels)
@@ -60,10 +59,10 @@ class LevelLog:
     of what it reported of them under `episode/`;
     `policy_lag`, the mean since the last row, if unrolls came.
 
-    `HEADLINE` is added once each level of a suite has a return: the mean of
-    human-normalised scores, each capped at 1.0 (appendix B). They are training
-    scores with sampled actions; `launch/evaluate.sh --suite` makes the paper's
-    tables.
+    `metrics.HEADLINE` is added once each level of a suite has a return: the
+    mean of human-normalised scores, each capped at 1.0 (appendix B). They are
+    training scores with sampled actions; `launch/evaluate.sh --suite` makes the
+    paper's tables.
     """
     row: metrics.Row = {}
     scores = []
@@ -81,5 +80,6 @@ class LevelLog:
             self._lag_sums[i] / self._num_unrolls[i])
     self._restart()
     if scores and len(scores) == len(self._suites):
-      row[HEADLINE] = statistics.fmean(min(1., score) for score in scores)
+      row[metrics.HEADLINE] = statistics.fmean(
+          min(1., score) for score in scores)
     return row

@@ -4,11 +4,10 @@ Only the writer imports TensorBoard, so that programs which read rows (progress,
 plots) start at once.
 """
 
-import collections
 import json
 import os
 import time
-from typing import Any, Callable, Mapping, Optional, Sequence
+from typing import Any, Callable, Mapping, Sequence
 
 from absl import logging
 import numpy as np
@@ -19,6 +18,9 @@ from impala_tf.storage import line_log
 
 FILE_NAME = 'metrics.jsonl'
 EPISODE_WINDOW = 100
+# Of each of several levels: more would take 57 of them too long to fill.
+LEVEL_EPISODE_WINDOW = 20
+HEADLINE = 'capped_mean_human_normalised_score'
 # In place of an episode metric that is no number; unrolls with NaN are refused.
 MISSING = float(np.finfo(np.float32).min)
 
@@ -34,42 +36,6 @@ def mean_by_column(values: Mapping[str, Sequence[float]]) -> Row:
 def reported(values: np.ndarray) -> list[float]:
   """Lists those values of an episode metric that are not `MISSING`."""
   return [float(value) for value in values if value != MISSING]
-
-
-class EpisodeWindow:
-  """Returns, and other columns, of the last full episodes.
-
-  Episodes with a non-finite return are counted, but not averaged.
-  """
-
-  def __init__(self, size: int):
-    self._values: dict[str, collections.deque[float]] = collections.defaultdict(
-        lambda: collections.deque(maxlen=size))
-    self._size = size
-    self.num_episodes = 0
-
-  def add(self, is_first: np.ndarray, episode_return: np.ndarray,
-          columns: Mapping[str, np.ndarray]) -> None:
-    """Adds the episodes that ended within a batch of unrolls, arrays [T, B].
-
-    `is_first` says whether x_1 to x_T begin an episode: x_0 was the last of an
-    earlier unroll and counted there. Returns are raw; columns are by name.
-    """
-    is_known = is_first & np.isfinite(episode_return)
-    for name, values in {'episode_return': episode_return, **columns}.items():
-      self._values[name].extend(reported(values[is_known]))
-    self.num_episodes += int(np.sum(is_first))
-
-  @property
-  def mean_return(self) -> Optional[float]:
-    """Mean return of a full window; None before there are so many episodes."""
-    returns = self._values['episode_return']
-    return float(np.mean(returns)) if len(returns) == self._size else None
-
-  def means(self) -> Row:
-    """Returns the mean of each column that has values."""
-    return {name: float(np.mean(values))
-            for name, values in self._values.items() if values}
 
 
 class MetricsWriter:

@@ -13,7 +13,6 @@ import rich.live
 import rich.text
 
 from impala_tf import config as config_lib
-from impala_tf.runs import level_metrics
 from impala_tf.runs import metrics
 from impala_tf.runs import run_directory
 from impala_tf.runs import warning_signs
@@ -32,8 +31,8 @@ def format_row(row: metrics.Row, total_frames: int) -> str:
   if row.get('episode_return') is not None:
     parts.append(f'return {row["episode_return"]:.2f} '
                  f'(last {min(row["episodes"], metrics.EPISODE_WINDOW)})')
-  if row.get(level_metrics.HEADLINE) is not None:
-    parts.append(f'human-normalised {row[level_metrics.HEADLINE]:.1%}')
+  if row.get(metrics.HEADLINE) is not None:
+    parts.append(f'human-normalised {row[metrics.HEADLINE]:.1%}')
   if row.get('evaluated_return') is not None:
     cut = row.get('evaluated_cut')
     parts.append(f'evaluated {row["evaluated_return"]:.2f}' +

@@ -11,7 +11,6 @@ import numpy as np
 import tensorflow as tf
 
 from impala_tf import config as config_lib
-from impala_tf.runs import level_metrics
 from impala_tf.runs import metrics as metrics_lib
 from impala_tf.runtime import interfaces
 from impala_tf.runtime import waiting
@@ -55,6 +54,43 @@ class LogSettings(NamedTuple):
   interval_updates: int = 1
   # Names of the M numbers that levels report of episodes.
   episode_metrics: Sequence[str] = ()
+
+
+class EpisodeWindow:
+  """Returns, and other columns, of the last full episodes.
+
+  Episodes with a non-finite return are counted, but not averaged.
+  """
+
+  def __init__(self, size: int):
+    self._values: dict[str, collections.deque[float]] = collections.defaultdict(
+        lambda: collections.deque(maxlen=size))
+    self._size = size
+    self.num_episodes = 0
+
+  def add(self, is_first: np.ndarray, episode_return: np.ndarray,
+          columns: Mapping[str, np.ndarray]) -> None:
+    """Adds the episodes that ended within a batch of unrolls, arrays [T, B].
+
+    `is_first` says whether x_1 to x_T begin an episode: x_0 was the last of an
+    earlier unroll and counted there. Returns are raw; columns are by name.
+    """
+    is_known = is_first & np.isfinite(episode_return)
+    for name, values in {'episode_return': episode_return, **columns}.items():
+      self._values[name].extend(
+          values[is_known & (values != metrics_lib.MISSING)].tolist())
+    self.num_episodes += int(np.sum(is_first))
+
+  @property
+  def mean_return(self) -> Optional[float]:
+    """Mean return of a full window; None before there are so many episodes."""
+    returns = self._values['episode_return']
+    return float(np.mean(returns)) if len(returns) == self._size else None
+
+  def means(self) -> metrics_lib.Row:
+    """Returns the mean of each column that has values."""
+    return {name: float(np.mean(values))
+            for name, values in self._values.items() if values}
 
 
 class Interval:
@@ -119,7 +155,7 @@ class TrainingLog:
 
   def __init__(self, settings: LogSettings, learner: interfaces.Learner,
                totals: Totals, gauges: Callable[[], Mapping[str, float]],
-               level_log: Optional[level_metrics.LevelLog] = None,
+               level_log: Optional[Any] = None,
                gather: GatherFn = list,
                on_row: Callable[[metrics_lib.Row], None] = lambda row: None):
     """Opens the files.
@@ -137,7 +173,7 @@ class TrainingLog:
     self._gather = gather
     self._on_row = on_row
     self._writer = metrics_lib.MetricsWriter(settings.run_dir)
-    self._episodes = metrics_lib.EpisodeWindow(metrics_lib.EPISODE_WINDOW)
+    self._episodes = EpisodeWindow(metrics_lib.EPISODE_WINDOW)
     self._num_lost = 0
     self._interval = Interval(
         settings.interval_secs, int(learner.num_frames.numpy()))

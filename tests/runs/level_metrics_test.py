@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 from impala_tf.runs import level_metrics
+from impala_tf.runs import metrics
 from impala_tf.suites import atari57
 from impala_tf.suites import dmlab30
 
@@ -77,17 +78,17 @@ def _between(level, fraction, suite=atari57.SUITE):
 def test_headline_is_the_capped_mean_once_all_of_the_suite_have_a_return():
   log = _log(PONG, BREAKOUT, OTHER)  # Catch is in no suite: never waited for.
   _add(log, [0], {(0, 0): _between(PONG, 3.)})
-  assert level_metrics.HEADLINE not in log.finish()
+  assert metrics.HEADLINE not in log.finish()
   _add(log, [1], {(0, 0): _between(BREAKOUT, -0.5)})
   # Pong counts as 1, not 3; nothing holds Breakout up at 0.
-  assert log.finish()[level_metrics.HEADLINE] == pytest.approx(.25, abs=1e-5)
+  assert log.finish()[metrics.HEADLINE] == pytest.approx(.25, abs=1e-5)
 
 
 def test_trained_variant_has_its_score_and_a_level_of_no_suite_none():
   level = 'dmlab30/rooms_collect_good_objects_train'
   log = _log(level, OTHER)
   _add(log, [0], {(0, 0): _between(level, .5, dmlab30.SUITE)})
-  assert log.finish()[level_metrics.HEADLINE] == pytest.approx(.5, abs=1e-5)
+  assert log.finish()[metrics.HEADLINE] == pytest.approx(.5, abs=1e-5)
   log = _log(OTHER)
   _add(log, [0], {(0, 0): 1.})
-  assert level_metrics.HEADLINE not in log.finish()
+  assert metrics.HEADLINE not in log.finish()

@@ -59,7 +59,7 @@ def test_torn_row_is_dropped_with_later_ones(tmp_path):
 
 
 def test_window_holds_the_last_100_episodes():
-  window = metrics.EpisodeWindow(100)
+  window = training_log.EpisodeWindow(100)
   assert window.means() == {} and window.mean_return is None
   returns = np.arange(120, dtype=np.float32).reshape(60, 2)
   window.add(np.ones((60, 2), bool), returns,
@@ -71,7 +71,7 @@ def test_window_holds_the_last_100_episodes():
 
 
 def test_window_takes_ended_episodes_with_finite_returns_and_known_numbers():
-  window = metrics.EpisodeWindow(100)
+  window = training_log.EpisodeWindow(100)
   is_first = np.array([[True, True], [True, True], [False, False]])
   none = metrics.MISSING
   window.add(is_first, np.array([[np.nan, 2.], [np.inf, 4.], [1., 1.]]), {
