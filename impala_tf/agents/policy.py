@@ -31,8 +31,9 @@ class TrainedPolicy:
     self._action_box: Optional[environment.ActionBox] = None
     try:
       self._convert = _make_converter(observation_space, loaded)
-      if loaded.interface.get('actions') is not None:
-        low, high, dtype = loaded.interface['actions']
+      if 'actions' in loaded.interface:
+        # None: levels have other bounds, and take actions from -1 to 1.
+        low, high, dtype = loaded.interface['actions'] or (-1, 1, 'float32')
         self._action_box = environment.ActionBox(
             np.array(low, dtype), np.array(high, dtype))
     except config_lib.UserError:
@@ -238,8 +239,8 @@ def _make_converter(space: Any, loaded: saved.LoadedAgent
   """
   description = loaded.interface.get('observations') or ()
   if space is None:
-    return (spaces.Converter.from_description(description) if description
-            else None)
+    return (spaces.Converter.from_description(description)
+            if description and description[0] is not None else None)
   try:
     converter = spaces.Converter(space, *description[1:])
   except spaces.SpaceError as error:

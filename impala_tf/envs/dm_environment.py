@@ -47,7 +47,8 @@ class AsGymnasium:
     self.unwrapped = self
     self.close = env.close
     self.observation_space = _space(env.observation_spec())
-    self.action_space = _action_space(env.action_spec())
+    self._action_spec = env.action_spec()  # dm_control makes it at each call.
+    self.action_space = _action_space(self._action_spec)
     self.metadata = None
     if hasattr(env, 'control_timestep'):  # Of dm_control.
       self.metadata = {'render_fps': 1 / env.control_timestep()}
@@ -60,9 +61,8 @@ class AsGymnasium:
     return self._env.reset().observation, {}
 
   def step(self, action: np.ndarray) -> tuple[Any, ...]:
-    spec = self._env.action_spec()
-    timestep = self._env.step(
-        np.asarray(action, spec.dtype).reshape(spec.shape))
+    timestep = self._env.step(np.asarray(
+        action, self._action_spec.dtype).reshape(self._action_spec.shape))
     is_last = timestep.last()
     return (timestep.observation,
             0. if timestep.reward is None else timestep.reward,

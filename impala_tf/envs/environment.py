@@ -204,16 +204,21 @@ class BatchedEnvironment(abc.ABC):
   def interface(self) -> Dict[str, Any]:
     """Describes what a policy converts outside of training, as data.
 
-    It has bounds of 'actions' that are scaled, and the space of 'observations'
-    that are converted; or None if other levels of the run have another.
+    It has bounds of 'actions' that are scaled, and the arguments of a
+    `spaces.Converter` of 'observations', whose first is their space; or None if
+    other levels of the run have another.
     """
     return self._interface
 
   def keep_common_interface(self, other: 'BatchedEnvironment') -> None:
     """Replaces by None whatever another level has not alike in `interface`."""
-    self._interface = {
-        name: value if other.interface().get(name) == value else None
-        for name, value in self._interface.items()}
+    for name, value in self._interface.items():
+      others = other.interface().get(name)
+      if value != others:
+        self._interface[name] = None
+        if name == 'observations' and value and others and (
+            value[1:] == others[1:]):  # They are converted alike.
+          self._interface[name] = [None, *value[1:]]
 
   def _scale_actions(self, low: np.ndarray, high: np.ndarray) -> None:
     """Has actions from -1 to 1 scaled to the simulator's bounds, [D] each."""

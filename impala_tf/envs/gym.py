@@ -276,7 +276,7 @@ def _maker(level: str, env_id: str, kwargs: Mapping[str, Any],
       env = (gymnasium.make(env_id, **render_mode, **own) if make is None
              else make(seed, **own))
     with contextlib.ExitStack() as stack:
-      stack.callback(env.close)
+      stack.callback(serial.close, env)
       with _as_config_error(level):
         first = env.reset(seed=seed)
       stack.pop_all()

@@ -68,12 +68,13 @@ def make_for_policies(config: Union[config_lib.Config, str], num_envs: int = 1,
   """
   if isinstance(config, str):
     config = _config_of(config)
-  env = make_environment(config, num_envs, seed, training)
+  common = None
   if len(levels_lib.expand(config.environment.level)) > 1:
-    common = make_probe(config).interface()
-    env.take_simulators_units([name for name in common if common[name]])
-  else:
-    env.take_simulators_units()
+    probe = make_probe(config, make_level(config, training)).interface()
+    common = [name for name, value in probe.items()
+              if value and value[0] is not None]
+  env = make_environment(config, num_envs, seed, training)
+  env.take_simulators_units(*[] if common is None else [common])
   return env
 
 

@@ -65,7 +65,7 @@ class Simulators:
 
   def remake(self, i: int) -> None:
     """Closes simulator i and makes it anew, with another seed."""
-    _close(self._simulators[i])
+    close(self._simulators[i])
     self._num_remade += 1
     seeds = np.random.SeedSequence([self._seed + i, self._num_remade])
     self._simulators[i] = self._made(i, int(seeds.generate_state(1)[0] >> 2))
@@ -73,7 +73,7 @@ class Simulators:
   def close(self) -> None:
     """Closes all, which are then forgotten; may be called twice."""
     while self._simulators:
-      _close(self._simulators.pop())
+      close(self._simulators.pop())
 
 
 class SerialEnvironment(environment.BatchedEnvironment):
@@ -182,7 +182,7 @@ def starting(name: str) -> Iterator[None]:
         f'{name} does not start: {files.one_line(error, None)}') from error
 
 
-def _close(simulator: Any) -> None:
+def close(simulator: Any) -> None:
   """Closes a simulator, so that others can be closed even if it fails."""
   try:
     simulator.close()

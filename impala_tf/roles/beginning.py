@@ -96,9 +96,11 @@ def warm_start(run_dir: str, source: Optional[str], resuming: bool) -> None:
     complaints = [line[len(child.COMPLAINT):] for line in
                   ran.stderr.splitlines() if line.startswith(child.COMPLAINT)]
     raise config_lib.UserError(f'--init_from: {" ".join(complaints)}')
-  if ran.returncode:
+  # An environment that ends its process with 0 leaves no checkpoint.
+  if ran.returncode or run_directory.newest_checkpoint(run_dir) is None:
     raise program_lib.RunFailed(
-        f'--init_from ended with exit code {ran.returncode}:\n{ran.stderr}')
+        f'--init_from ended with exit code {ran.returncode} and no '
+        f'checkpoint:\n{ran.stderr}')
   lines = ran.stdout.splitlines()
   history.add(run_dir, began_from=source, parameters=lines)
   for line in lines:

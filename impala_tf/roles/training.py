@@ -127,6 +127,8 @@ def _load(config: Union[config_lib.Config, str], bindings: Mapping[str, Any],
   lines = [f'{name} = {value!r}' for name, value in bindings.items()]
   if isinstance(config, str):
     return gin_config.load(config, lines)
+  if not lines:
+    return config
   with tempfile.NamedTemporaryFile('w', suffix='.gin') as file:
     file.write(gin_config.dumps(config))
     file.flush()

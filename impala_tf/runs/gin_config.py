@@ -82,7 +82,7 @@ class _Reader:
           'include out')
     try:
       text = files.read(path).decode('utf-8')
-    except ValueError as error:
+    except (OSError, ValueError) as error:
       raise _unreadable(path, error) from error
     _check_whole(path, text)
     # Runs from before there was this option go on as they began.
@@ -166,7 +166,11 @@ class _Reader:
 
   def values(self) -> _Values:
     """Returns all values that were read; raises ConfigError."""
-    values = self._resolved(self._values)
+    try:
+      values = self._resolved(self._values)
+    except RecursionError as error:
+      raise config_lib.ConfigError(
+          'a value %NAME refers to itself; write the value') from error
     for name, (_, where) in self._named.items():
       # It is most likely an option without its section.
       if name in _ALL_OPTIONS and name not in self._used:

@@ -78,14 +78,17 @@ class Closing(contextlib.closing):
   """A `contextlib.closing` that stop signals do not cut short.
 
   A signal that comes meanwhile is handled afterwards, but the deadline of
-  `interrupting` counts from its arrival.
+  `interrupting` counts from its arrival. A repeated one is handled at once.
   """
 
   def __exit__(self, *exc_info):
-    with StopSignals() as signals:
-      super().__exit__(*exc_info)
-    if signals.first is not None:
-      signal.raise_signal(signals.first)
+    signals = StopSignals(note_first_only=True)
+    try:
+      with signals:
+        super().__exit__(*exc_info)
+    finally:
+      if signals.first is not None:
+        signal.raise_signal(signals.first)
 
 
 @contextlib.contextmanager

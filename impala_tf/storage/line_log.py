@@ -169,8 +169,8 @@ def open_for_reading(path: str) -> Reader:
   """Makes a reader of a log that may be growing.
 
   Its `new_lines` returns the lines since the last call, oldest first; none
-  without a log. Half a line at the end is left for later. After `keep` the
-  reader restarts at the first line.
+  without a log. Half a line at the end is left for later. After `keep` has
+  dropped lines the reader restarts at the first one.
   """
   return _RemoteReader(path) if files.is_url(path) else _FileReader(path)
 
@@ -182,7 +182,8 @@ def keep(path: str, is_wanted: Callable[[bytes], bool]) -> None:
   need not exist.
   """
   # Backwards, so that the next call does the rest if this one is killed.
-  for part in reversed(_parts(path)):
+  parts = [path] if os.path.exists(path) else []
+  for part in reversed(_parts(path) if files.is_url(path) else parts):
     content = files.read(part)
     lines = content[:content.rfind(b'\n') + 1].splitlines(keepends=True)
     wanted = b''.join(line for line in lines if is_wanted(line))

@@ -34,8 +34,13 @@ def _check_dict(name: str, value: Any) -> None:
 
 
 def _check_bindings(name: str, value: Any) -> None:
-  """Checks bindings, whose names and values are checked with each run."""
+  """Checks bindings, whose values are checked with each run."""
   _check_dict(name, value)
+  for option in value:
+    _require(
+        isinstance(option, str) and bool(re.fullmatch(r'\w+\.\w+', option)),
+        f"{name} must be of names like 'LearnerConfig.batch_size', but has "
+        f'{option!r}')
   _require(_SEED not in value,
            f'{name} must not bind {_SEED}; set SweepConfig.num_seeds')
 

@@ -338,6 +338,16 @@ def test_actions_are_in_the_box_unless_the_agent_is_of_earlier(
     assert box.contains(action) or not converted
 
 
+def test_actions_of_levels_with_other_bounds_are_within_one(played):
+  policy, _ = played(gymnasium.spaces.Box(-1, 1, (2,)),
+                     gymnasium.spaces.Box(-1, 1, (2,)))
+  mixed = policy.loaded._replace(
+      interface={**policy.loaded.interface, 'actions': None})
+  both = policy_lib.TrainedPolicy(mixed, deterministic=True, seed=0)
+  given = np.full(2, 1e6, np.float32)
+  np.testing.assert_array_equal(both.act(given), policy.act(given))
+
+
 @pytest.mark.parametrize('damage', [
     {'observations': [{'os': {}}, True, 0]}, {'actions': [1]},
     {'observations': 7}, []])

@@ -124,9 +124,8 @@ def test_levels_that_differ_are_refused_with_the_remedy():
 class _Pusher(gymnasium.Env):
   """An environment that observes its last push, which has a bound."""
 
-  observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (1,), np.float32)
-
-  def __init__(self, bound):
+  def __init__(self, bound, seen=np.inf):
+    self.observation_space = gymnasium.spaces.Box(-seen, seen, (1,), np.float32)
     self.action_space = gymnasium.spaces.Box(-bound, bound, (1,), np.float32)
 
   def reset(self, *, seed=None, options=None):
@@ -142,8 +141,9 @@ def _pushers():
   bounds = {'One': 1., 'Five': 5., 'None': np.inf, 'Free': np.inf}
   for name, bound in bounds.items():
     gymnasium.register(f'{name}-v0', _Pusher, kwargs={'bound': bound})
+  gymnasium.register('Wide-v0', _Pusher, kwargs={'bound': 1., 'seen': 9.})
   yield
-  for name in bounds:
+  for name in (*bounds, 'Wide'):
     del gymnasium.registry[f'{name}-v0']
 
 
@@ -159,6 +159,14 @@ def test_levels_of_other_finite_bounds_are_each_scaled_to_them():
     env.reset()
     row = env.step(np.float32([[0.5], [0.5]]))
     assert row.observation.tolist() == [[0.5], [2.5]]
+
+
+@pytest.mark.usefixtures('pushers')
+def test_levels_of_other_spaces_keep_how_they_are_converted():
+  probe = multi_level.make_probe(_config('gym/One-v0,gym/Wide-v0'))
+  alone = multi_level.make_probe(_config('gym/One-v0')).interface()
+  assert probe.interface()['observations'] == [
+      None, *alone['observations'][1:]]
 
 
 @pytest.mark.usefixtures('pushers')

@@ -107,6 +107,12 @@ def test_file_that_includes_itself_is_refused_in_one_short_line(tmp_path):
     assert len(str(raised.value)) < 200 + len(str(tmp_path))
 
 
+def test_value_that_refers_to_itself_is_refused(tmp_path):
+  with pytest.raises(config_lib.ConfigError, match='%NAME refers to itself'):
+    _load(tmp_path, f'{_HEADER}a = %b\nb = %a\n'
+          'config.AgentConfig.hidden_size = %a\n')
+
+
 @pytest.mark.parametrize('keep, words', [
     (0, 'config.gin is empty; put back a copy'),
     (0.2, 'config.gin is cut off: '), (0.999, 'config.gin is cut off: ')])

@@ -54,8 +54,11 @@ def test_reader_follows_and_leaves_a_line_that_is_being_written(tmp_path):
 def test_torn_row_is_dropped_with_later_ones(tmp_path):
   (tmp_path / metrics.FILE_NAME).write_text(
       '{"frames": 10}\n{"frames": 30}\n{"frames": 4')
+  copy = tmp_path / 'metrics-1.jsonl'  # As a user might make one.
+  copy.write_bytes((tmp_path / metrics.FILE_NAME).read_bytes())
   metrics.drop_rows_after(str(tmp_path), 20)
   assert metrics.read_rows(str(tmp_path)) == [{'frames': 10}]
+  assert copy.read_bytes().endswith(b'{"frames": 4')
 
 
 def test_window_holds_the_last_100_episodes():

@@ -119,7 +119,8 @@ def test_signals_while_endings_are_played_say_nothing():
       print('closed', flush=True)''', signal.SIGINT) == 128 + signal.SIGINT
 
 
-def test_first_signal_while_something_closes_is_handled_afterwards():
+@pytest.mark.parametrize('fails', [False, True])
+def test_first_signal_while_something_closes_is_handled_afterwards(fails):
   closed = []
 
   class Environments:
@@ -127,6 +128,8 @@ def test_first_signal_while_something_closes_is_handled_afterwards():
     def close(self):
       signal.raise_signal(signal.SIGTERM)
       closed.append(self)
+      if fails:
+        raise ValueError('close() fails, too')
 
   with pytest.raises(KeyboardInterrupt) as raised:
     with stop_signals.interrupting(), stop_signals.Closing(Environments()):

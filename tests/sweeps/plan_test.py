@@ -109,6 +109,8 @@ def test_corners_have_each_limit_and_choice():
     ({'tasks': {'a/b': 'a.gin'}}, "tasks has the name 'a/b'"),
     ({'tasks': {'a': 5}}, r"tasks\['a'\] must be the path .* but is 5"),
     ({'fixed': {'ExperimentConfig.seed': 5}}, 'set SweepConfig.num_seeds'),
+    ({'fixed': {'config.ExperimentConfig.seed': 5}},  # It would have no effect.
+     "has 'config.ExperimentConfig.seed'"),
     ({'ranges': {'A.b': 5}}, r"ranges\['A.b'\] must be \('log_uniform'"),
     ({'ranges': {'A.b': ('log_uniform', '1', 2)}}, 'must have two numbers'),
     ({'ranges': {'A.b': ('log_uniform', 0, 2)}}, '0 < low < high'),
