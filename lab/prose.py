@@ -1,18 +1,18 @@
 """Checker of prose: long sentences, and phrases that a reader must decode.
 
-    python -m lab.prose [PATH…]
+    python -m lab.prose PATH…
 
 prints each finding as FILE:LINE: TEXT, and ends with 1 if there is one. It
 reads docstrings and comments of Python files, comments of configs, and the text
-of Markdown pages. Checkers such as vale and proselint do not read docstrings by
-section, and know neither of these phrases.
+of Markdown pages. Directories are read whole, without `lab/reports`, which
+keeps measurements in the words of their day. Checkers such as vale and
+proselint do not read docstrings by section, and know none of these phrases.
 """
 
 import ast
 import io
 import pathlib
 import re
-import subprocess
 import sys
 import tokenize
 from typing import Dict, Iterator, List, NamedTuple, Sequence
@@ -123,13 +123,14 @@ def findings(path: str) -> Iterator[str]:
 
 
 def main(paths: Sequence[str]) -> int:
-  """Prints the findings in files of the repository; returns the exit code."""
-  files = subprocess.run(
-      ['git', 'ls-files', '--', *paths], check=True, capture_output=True,
-      text=True).stdout.split('\n')
-  found = [finding for path in files if path.endswith(('.py', '.md', '.gin'))
-           for finding in findings(path)]
-  print(*found, f'{len(found)} findings', sep='\n')
+  """Prints the findings in files and directories; returns the exit code."""
+  files = [file for path in map(pathlib.Path, paths)
+           for file in (sorted(path.rglob('*')) if path.is_dir() else [path])
+           if file.suffix in ('.py', '.md', '.gin')
+           and 'reports' not in file.parts]
+  found = [finding for file in files for finding in findings(str(file))]
+  for finding in found:
+    print(finding)
   return int(bool(found))
 
 

@@ -42,7 +42,8 @@ source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 cd "$ROOT"
 
 {
-  "$PYTHON" -m ruff check --quiet && "$PYTHON" -m mypy --no-error-summary
+  "$PYTHON" -m ruff check --quiet && "$PYTHON" -m mypy --no-error-summary &&
+    "$PYTHON" -m lab.prose impala_tf lab tests docs configs examples ./*.md
 } || {
   echo 'launch/test.sh: lint failed, no test was run' >&2
   exit 1
