@@ -190,15 +190,13 @@ def test_examples_of_the_page_run(tmp_path, monkeypatch):
   from tests.fixtures import trained_runs  # Needs Reverb, unlike the others.
   monkeypatch.chdir(tmp_path)
   small = {'agent': impala_tf.AgentConfig(torso='mlp', hidden_size=4)}
-  for name, level in (('cartpole', 'gym/CartPole-v1'), ('pong', 'atari/pong'),
-                      ('breakout', 'atari/breakout')):
+  for name, level in (('cartpole', 'gym/CartPole-v1'), ('pong', 'atari/pong')):
     path = tmp_path / 'runs' / name
     path.mkdir(parents=True)
     trained_runs.make(path, level, **small)
   examples = re.findall(r'^```python\n(.*?)^```', PAGE.read_text(), re.M | re.S)
-  assert len(examples) == 5
-  names = {'__name__': '__main__',
-           'observation': np.zeros((84, 84, 4), np.uint8)}
+  assert len(examples) == 3
+  names = {'__name__': '__main__'}
   for example in examples:
     exec(compile(example, str(PAGE), 'exec'), names)
-  assert names['action'] in range(2) and names['score'] < 0
+  assert names['action'] in range(2) and names['result'].updates > 0
