@@ -38,7 +38,7 @@ def _check_bindings(name: str, value: Any) -> None:
   _check_dict(name, value)
   for option in value:
     _require(
-        isinstance(option, str) and bool(re.fullmatch(r'\w+\.\w+', option)),
+        isinstance(option, str) and bool(re.fullmatch(r'\w+(\.\w+)?', option)),
         f"{name} must be of names like 'LearnerConfig.batch_size', but has "
         f'{option!r}')
   _require(_SEED not in value,
