@@ -2,7 +2,8 @@
 
 Started by the benchmark as `python -m lab.bench.data_plane ROLE
 CONFIG.gin PORT`, once as `reader` (the server is in its process, as in a run)
-and once or more as `writer`.
+and once or more as `writer`. By itself, ROLE `drain` shows what the learner's
+end can take.
 """
 
 import itertools
@@ -23,6 +24,7 @@ from lab.bench import parts
 from lab.bench import worker
 
 _QUEUE_BATCHES = 2
+_DRAINED_BATCHES = 400
 
 
 def _write(config: config_lib.Config, spec: types.Unroll, port: int) -> None:
@@ -69,16 +71,46 @@ def _read(config: config_lib.Config, spec: types.Unroll, port: int) -> None:
   worker.serve(measure)
 
 
+def _drain(config: config_lib.Config, spec: types.Unroll, port: int) -> None:
+  """Prints how fast the learner's end empties a queue that was filled before.
+
+  No writer takes any of the cores meanwhile.
+  """
+  number = _DRAINED_BATCHES * config.num_fresh
+  server = queue_lib.make_server(
+      [queue_lib.make_queue(spec, number)], port)
+  address = f'localhost:{server.port}'
+  writer = transport.make_writer(config, address, spec)
+  unrolls = itertools.cycle(parts.record_unrolls(config, 64))
+  for unroll in itertools.islice(unrolls, number):
+    writer.write(unroll)
+    writer.flush(max_pending=100)
+  writer.flush()
+  start, cpu_start = time.monotonic(), time.process_time()
+  reader = batches_lib.BatchReader(
+      transport.make_batches(config, spec, address))
+  batches = loop.read(reader, control_lib.LoopControl())
+  for _ in itertools.islice(batches, _DRAINED_BATCHES):
+    pass
+  secs, cpu_secs = time.monotonic() - start, time.process_time() - cpu_start
+  frames = (number * config.learner.unroll_length *
+            (config.atari.action_repeats
+             if config.environment.level.startswith('atari/') else 1))
+  print(f'{frames / secs:,.0f} frames/s, {cpu_secs / secs:.2f} cores busy, '
+        f'{frames / cpu_secs:,.0f} frames/s a core')
+
+
 def main():
   role, config, port = worker.parse_args(
-      __doc__, ('reader', 'writer'), has_port=True)
-  is_reader = role == 'reader'
-  tf_threads.set_threads(config.learner.num_threads if is_reader else 1)
+      __doc__, ('reader', 'writer', 'drain'), has_port=True)
+  tf_threads.set_threads(
+      1 if role == 'writer' else config.learner.num_threads)
   environment = experiment.make_environment(config, 1, seed=0, training=True)
   spec = experiment.make_unroll_spec(
       config, environment, experiment.make_agent(config, environment))
   environment.close()
-  (_read if is_reader else _write)(config, spec, port)
+  {'reader': _read, 'writer': _write, 'drain': _drain}[role](
+      config, spec, port)
 
 
 if __name__ == '__main__':
