@@ -1,11 +1,11 @@
 """Runs from Python: here and in processes, stopped, resumed, refused."""
 
+from concurrent import futures
 import os
 import re
 import signal
 import subprocess
 import sys
-import threading
 
 import psutil
 import pytest
@@ -82,10 +82,9 @@ def test_error_of_a_callback_saves_and_goes_on(tmp_path):
 
 def test_run_in_a_thread_handles_no_signals(tmp_path):
   callback = _Updates(limit=2)
-  thread = threading.Thread(target=lambda: _train(
-      tmp_path, in_process=True, callbacks=[callback]))
-  thread.start()
-  thread.join()
+  with futures.ThreadPoolExecutor() as pool:
+    pool.submit(
+        _train, tmp_path, in_process=True, callbacks=[callback]).result()
   assert len(callback.updates) == 2
   assert run_directory.newest_checkpoint(str(tmp_path)) == 2
 
