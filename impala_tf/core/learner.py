@@ -196,8 +196,7 @@ class Learner:
     rate = self.hyperparameters.learning_rate
     if not self._settings.annealed:
       return tf.identity(rate)
-    return updates.linear_anneal(rate, self.num_frames,
-                                 self._settings.total_frames)
+    return rate * self.hyperparameters.remaining_share()
 
   def _step(self, unroll: types.Unroll) -> dict[str, tf.Tensor]:
     """Takes one replica's share of an update."""

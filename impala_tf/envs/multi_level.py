@@ -68,13 +68,13 @@ def make_for_policies(config: Union[config_lib.Config, str], num_envs: int = 1,
   """
   if isinstance(config, str):
     config = _config_of(config)
-  common = None
+  names: Sequence[str] = environment.CONVERSIONS
   if len(levels_lib.expand(config.environment.level)) > 1:
     probe = make_probe(config, make_level(config, training)).interface()
-    common = [name for name, value in probe.items()
-              if value and value[0] is not None]
+    names = [name for name, value in probe.items()
+             if value and value[0] is not None]
   env = make_environment(config, num_envs, seed, training)
-  env.take_simulators_units(*[] if common is None else [common])
+  env.take_simulators_units(names)
   return env
 
 
@@ -230,8 +230,9 @@ class MultiLevelEnvironment(environment.BatchedEnvironment):
         has_action_mask=bool(side_channels.action_mask),
         episode_metric_names=first.episode_metric_names)
     self.reward_scale = first.reward_scale
-    self.action_box = None  # Each level fits its own actions,
-    self._interface = {}  # and `make_probe` knows what all have in common.
+    # Each level fits its actions, and `make_probe` finds what all share.
+    self.action_box = None
+    self._interface = {}
     self.level_index = level_index
     self._timestep = self._first(np.zeros((num_envs, *spec.shape), spec.dtype))
 
