@@ -5,6 +5,7 @@ tutorial, or `bash` in the pages on examples/. They run in order and in one
 directory, as a reader would run them, only shorter.
 """
 
+import ast
 import pathlib
 import re
 import shlex
@@ -62,8 +63,28 @@ def test_links_lead_somewhere(page):
       assert anchor in _anchors(target.relative_to(_ROOT)), f'{page}: {link}'
 
 
-def test_readme_is_short():
+def _names(path):
+  """Lists what a source file defines at its top, such as a class."""
+  names = set()
+  for node in ast.parse(path.read_text()).body:
+    targets = getattr(node, 'targets', [getattr(node, 'target', node)])
+    names.update(getattr(target, 'name', getattr(target, 'id', None))
+                 for target in targets)
+  return names
+
+
+@pytest.mark.parametrize('page', _PAGES)
+def test_links_to_code_name_what_is_there(page):
+  links = re.findall(
+      r'\[`(\w+)\.(\w+)`\]\s*\(\.\./([\w/]+\.py)\)', _text(page))
+  for module, name, path in links:
+    assert pathlib.Path(path).stem == module
+    assert name in _names(_ROOT / path), f'{page}: {module}.{name}'
+
+
+def test_documents_are_short():
   assert len(_text('README.md').splitlines()) <= 200
+  assert sum(len(_text(page).splitlines()) for page in _PAGES[1:]) <= 3400
 
 
 def test_site_has_every_page():

@@ -46,6 +46,7 @@ COVERED_ELSEWHERE = {
        for name in ('actor', 'agent', 'asynchronous', 'atari', 'dmlab',
                     'environment', 'experiment', 'impala', 'laser', 'learner',
                     'optimizer', 'population', 'replay', 'vizdoom')},
+    'lab/site_sources.py': ('tests/docs_test.py', 'is run by mkdocs there'),
     'impala_tf/runtime/control.py': (
         'tests/roles/in_process_test.py', 'is asked by those loops'),
     'impala_tf/runtime/interfaces.py': (

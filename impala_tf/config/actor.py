@@ -31,7 +31,7 @@ class ActorConfig(fields.Section):
       and kept until the next. More than 1 divides the traffic of parameters,
       and makes the policy lag grow (docs/scaling.md).
     synchronisation: who waits for whom (figure 2). 'none' is IMPALA: nobody
-      does. The others are batched A2C (docs/baselines.md), which updates by
+      does. The others are batched A2C (docs/a2c.md), which updates by
       one unroll of each environment, played with the newest parameters. With
       'trajectory' actors play them and wait for the update. With 'step' the
       learner plays all environments together, step by step.

@@ -28,7 +28,7 @@ class PopulationConfig(fields.Section):
       and it decides nothing.
     decision_episodes: episodes of a member, of all levels together, after each
       of which it decides. Small tasks want 1,000 or more: with fewer, members
-      copy others that are better by chance alone (docs/populations.md).
+      copy others that are better by chance alone (docs/pbt.md).
     copy_margin: fitness by which another member must be more than ahead to be
       copied; fitness is 1 for a human on each level.
     mutation_probability: probability that a decision changes a hyper-parameter,
