@@ -18,7 +18,8 @@ _UNITS = {'frames': 'environment frames', 'secs': 'seconds',
 _INTRODUCTION = """\
 # Configuration
 
-Flags say where (`--run_dir`, `--network`),
+After this page you can look up any option with its range and source, and bind
+it. Flags say where (`--run_dir`, `--network`),
 [gin](https://github.com/google/gin-config) says what. Every option is a field
 of a dataclass in `impala_tf/config/config.py`, or of one that it names, from
 which this page is made:
