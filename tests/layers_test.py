@@ -34,14 +34,15 @@ PRODUCT = (  # impala_tf/
     ('__main__',),
 )
 # lab/, all of it above all of impala_tf/.
-LAB = (('bench', 'figures', 'prose'), ('gpu_step',))
+LAB = (('bench', 'figures', 'prose', 'site_sources'), ('gpu_step',))
 ORDER = [*([f'impala_tf.{name}' for name in layer] for layer in PRODUCT),
          *([f'lab.{name}' for name in layer] for layer in LAB)]
 LAYER_OF = {entry: i for i, layer in enumerate(ORDER) for entry in layer}
 
 TOPS = ('impala_tf', 'lab')
 # Outside of rooms.
-FLAT_MODULES = {'impala_tf.types', 'impala_tf.__main__', 'lab.prose'}
+FLAT_MODULES = {'impala_tf.types', 'impala_tf.__main__', 'lab.prose',
+                'lab.site_sources'}
 MAX_FUNCTION_LINES = 60  # Without the docstring.
 
 # Modules that maths/ may import, and code that it may not have.
