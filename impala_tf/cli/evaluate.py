@@ -9,7 +9,7 @@ import argparse
 import difflib
 import importlib.util
 import os
-from typing import Any, Dict, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Optional, Sequence, Tuple
 
 from impala_tf import config as config_lib
 from impala_tf.cli import command_line
@@ -17,12 +17,14 @@ from impala_tf.cli import program
 from impala_tf.plots import suite_results
 from impala_tf.roles import scores
 from impala_tf.runs import gin_config
+from impala_tf.runs import recorded_results
 from impala_tf.runs import run_directory
 from impala_tf.runs import video as video_lib
 from impala_tf.runtime import gpus
 from impala_tf.runtime import stop_signals
 from impala_tf.runtime import user_modules
 from impala_tf.storage import files
+from impala_tf.storage import shipped
 from impala_tf.suites import levels as levels_lib
 from impala_tf.suites import suite as suite_lib
 
@@ -52,6 +54,10 @@ def _parse_args() -> argparse.Namespace:
   parser.add_argument('--output', help='where to write the result as JSON '
                       '(default: RUN_DIR/evaluation.json, or '
                       'RUN_DIR/evaluation_SUITE.json)')
+  parser.add_argument('--record', nargs='?', metavar='RESULTS.csv',
+                      const=recorded_results.DEFAULT_PATH,
+                      help='add the score to a table, with the command, code, '
+                      'machine and config of the run (default: %(const)s)')
   parser.add_argument('--video', metavar='OUT.mp4',
                       help='film the first game; the ending is one of '
                       f'{", ".join(video_lib.FORMATS)}')
@@ -83,6 +89,7 @@ def main() -> None:
   trained_on = config.environment.level
   suite, levels = _suite_and_levels(args, trained_on)
   output = _output(args, suite)
+  record = _recorder(args)
   if suite:
     _check_suite(args.run_dir, trained_on, suite)
   from impala_tf.agents import saved  # Imports TensorFlow, which takes seconds.
@@ -90,9 +97,10 @@ def main() -> None:
   games = scores.Games(args.episodes, args.seed, args.deterministic, args.video,
                        args.video_secs, args.num_envs, args.gin_binding)
   if suite:
-    report = _evaluate_suite(games, config, suite, levels, loaded, output)
+    report = _evaluate_suite(games, config, suite, levels, loaded, output,
+                             record)
   else:
-    report = _evaluate_levels(games, config, levels, loaded, output)
+    report = _evaluate_levels(games, config, levels, loaded, output, record)
   width = max(23, *map(len, report)) + 1
   for name, value in report.items():
     print(f'{name:{width}}{value}')
@@ -155,14 +163,32 @@ def _output(args: argparse.Namespace, suite: Optional[suite_lib.Suite]
   if args.video and files.is_url(args.video):
     raise config_lib.UserError(
         '--video must be a path, but is a URL; copy the video there later')
-  for path in (output, args.video):
+  for path in (output, args.video, args.record):
     if path and not suite_results.can_write(path):
       raise config_lib.UserError(f'{path} cannot be written; choose another')
   return output
 
 
+def _recorder(args: argparse.Namespace) -> Callable[[dict], None]:
+  """Returns what --record does with each result; raises UserError."""
+  if args.record is None:
+    return lambda result: None
+  if args.gin_binding:
+    raise config_lib.UserError(
+        "--record is for scores of the run's own config; leave out "
+        '--gin_binding')
+  recorded_results.read(args.record)
+
+  def record(result):
+    if 'interrupted' not in result:
+      recorded_results.add(args.record, recorded_results.of_evaluation(
+          shipped.find_agent(args.run_dir), result))
+  return record
+
+
 def _evaluate_levels(games: scores.Games, config: config_lib.Config,
-                     levels: Sequence[str], loaded: Any, output: str) -> dict:
+                     levels: Sequence[str], loaded: Any, output: str,
+                     record: Callable[[dict], None]) -> dict:
   """Plays levels that are of no suite together; returns the report."""
   results: Dict[str, dict] = {}
 
@@ -173,6 +199,7 @@ def _evaluate_levels(games: scores.Games, config: config_lib.Config,
       return
     suite_results.write_json(
         output, result if len(levels) == 1 else {'levels': results})
+    record(result)
 
   scores.play_in_turn(games, config, levels, loaded, keep)
   report = {'trained_frames': loaded.num_frames, 'levels': len(results)}
@@ -199,11 +226,12 @@ def _check_suite(run_dir: str, trained_on: str, suite: suite_lib.Suite) -> None:
 
 def _evaluate_suite(games: scores.Games, config: config_lib.Config,
                     suite: suite_lib.Suite, levels: Sequence[str], loaded: Any,
-                    output: str) -> dict:
+                    output: str, record: Callable[[dict], None]) -> dict:
   """Plays the levels that the output lacks; returns the report."""
   def keep(level, result):
     if 'interrupted' not in result:  # It is played whole by the next command.
       results.add(level, result)
+      record(result)
 
   results = suite_results.SuiteResults(output, suite, {
       'trained_frames': loaded.num_frames,

@@ -29,6 +29,10 @@ def _parse_args() -> argparse.Namespace:
   parser.add_argument('output', help='directory to be made, a path')
   program.add_import(parser)
   program.add_checkpoint(parser)
+  parser.add_argument('--format', choices=('agent', 'saved_model'),
+                      default='agent', help='saved_model is for TensorFlow '
+                      'without this package; see docs/python_api.md (default: '
+                      '%(default)s)')
   return parser.parse_args()
 
 
@@ -52,18 +56,24 @@ def main() -> None:
   config = gin_config.load(config_path)
 
   from impala_tf.agents import saved  # TensorFlow takes seconds to import.
+  from impala_tf.agents import saved_model
   loaded = saved.load_agent(args.run_dir, which)
   new = output.with_name(f'{output.name}.new{os.getpid()}')
   try:
-    saved.export_agent(loaded, str(new))
-    files.write(gin_config.config_path(str(new)),
-                gin_config.dumps(config).encode('utf-8'))
+    if args.format == 'saved_model':
+      saved_model.write(loaded, str(new))
+    else:
+      saved.export_agent(loaded, str(new))
+      files.write(gin_config.config_path(str(new)),
+                  gin_config.dumps(config).encode('utf-8'))
     os.rename(new, output)
   except BaseException:
     shutil.rmtree(new, ignore_errors=True)
     raise
   size = sum(path.stat().st_size for path in output.rglob('*.*'))
   flags = ' '.join(['--episodes=1', *user_modules.flags()])
+  usage = f'{command_names.command("evaluate")} {output} {flags}'
+  if args.format == 'saved_model':
+    usage = f'model = tf.saved_model.load({str(output)!r})'
   print(f'{output} holds {loaded.checkpoint} of {args.run_dir}, '
-        f'{loaded.num_frames:,d} frames, in {size / 1e6:.1f} MB; '
-        f'try {command_names.command("evaluate")} {output} {flags}')
+        f'{loaded.num_frames:,d} frames, in {size / 1e6:.1f} MB; try {usage}')

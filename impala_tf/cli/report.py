@@ -15,8 +15,10 @@ from typing import Any, Dict, List, Sequence
 from impala_tf import config as config_lib
 from impala_tf.cli import command_line
 from impala_tf.cli import program
+from impala_tf.plots import exchange
 from impala_tf.plots import populations
 from impala_tf.plots import runs as runs_lib
+from impala_tf.plots import suite_results
 from impala_tf.plots import suite_tables
 from impala_tf.plots import tables
 from impala_tf.runs import metrics
@@ -53,6 +55,10 @@ def _parse_args() -> argparse.Namespace:
   parser.add_argument('run_dirs', nargs='+', metavar='RUN_DIR',
                       help='of a run; or of populations, and of the sweep of '
                       'the same file to compare them with')
+  parser.add_argument('--format', choices=exchange.FORMATS,
+                      help='write scores.json alone, in the form of this '
+                      'package; runs that differ in seed and level only are '
+                      'of one algorithm')
   parser.add_argument('--output', default='report', metavar='DIRECTORY',
                       help='where to write (default: %(default)s)')
   return parser.parse_args()
@@ -73,6 +79,12 @@ def _add_comparison(population_dirs: Sequence[str], sweep_dirs: Sequence[str],
                _COMPARISON]
 
 
+def _write_scores(contents: Dict[str, Any], output: pathlib.Path) -> None:
+  output.mkdir(parents=True, exist_ok=True)
+  suite_results.write_json(str(output / 'scores.json'), contents)
+  print(f'wrote scores.json to {output}')
+
+
 @program.returning_exit_code
 def main() -> None:
   """Writes the report, and prints its tables."""
@@ -86,6 +98,8 @@ def main() -> None:
         f'but {output} looks like a file; leave out its ending')
   run_directory.check_writable(output, '--output')
   run_dirs = runs_lib.find(args.run_dirs)
+  if args.format:
+    return _write_scores(exchange.FORMATS[args.format](run_dirs), output)
   of_populations = [path for path in run_dirs
                     if sweep_directory.POPULATION.is_in(path)]
   of_sweeps = [path for path in run_dirs if sweep_directory.SWEEP.is_in(path)]

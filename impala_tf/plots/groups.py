@@ -15,6 +15,7 @@ from impala_tf.suites import levels as levels_lib
 _MAX_NAMED = 3  # Options in a name; with more, parts of paths are shorter.
 _SEED = 'ExperimentConfig.seed'
 _LEVEL = 'EnvironmentConfig.level'
+_ALGORITHM = 'ExperimentConfig.algorithm'
 WAYS = ('seed', 'directory', 'all')  # Beside every option.
 
 # By the name in the legend, directories of runs or files of rows.
@@ -53,13 +54,33 @@ def make(run_dirs: Sequence[str], way: Optional[str]) -> Groups:
     return dict(zip(runs_lib.labels(list(found)), found.values()))
   values = {run_dir: values_of(run_dir) for run_dir in run_dirs}
   if way == 'seed':
-    found = _gather(run_dirs, lambda run_dir: tuple(
-        value for option, value in values[run_dir].items() if option != _SEED))
-    names = _names([members[0] for members in found.values()], values)
-    return dict(zip(names, found.values()))
+    return _alike(values, (_SEED,))
   found = _gather(run_dirs, lambda run_dir: values[run_dir][way])
   return {_named(way, value): found[value]
           for value in sorted(found, key=_order)}
+
+
+def algorithms(run_dirs: Sequence[str]) -> Groups:
+  """Groups runs whose configs differ only in seed and level, by algorithm.
+
+  Raises UserError without a config.
+  """
+  return _alike({run_dir: values_of(run_dir) for run_dir in run_dirs},
+                (_SEED, _LEVEL))
+
+
+def _alike(values: Dict[str, Dict[str, Any]], ignored: Sequence[str]) -> Groups:
+  """Groups runs, given by their values, that differ in `ignored` at most."""
+  found = _gather(list(values), lambda run_dir: tuple(
+      value for option, value in values[run_dir].items()
+      if option not in ignored))
+  names = _names([members[0] for members in found.values()], values, ignored)
+  return dict(zip(names, found.values()))
+
+
+def seed_of(run_dir: str) -> int:
+  """Returns the seed of a run; raises UserError without a config."""
+  return values_of(run_dir)[_SEED]
 
 
 def _gather(run_dirs: Sequence[str], key: Callable[[str], Any]
@@ -98,14 +119,15 @@ def _of_run(run_dir: str) -> str:
   return head if tail == run_directory.EVALUATION else run_dir
 
 
-def _names(run_dirs: Sequence[str], values: Dict[str, Dict[str, Any]]
-           ) -> List[str]:
+def _names(run_dirs: Sequence[str], values: Dict[str, Dict[str, Any]],
+           ignored: Sequence[str]) -> List[str]:
   """Names groups by the values that differ between them."""
   first = values[run_dirs[0]]
-  varied = [option for option in first if option != _SEED and any(
+  varied = [option for option in first if option not in ignored and any(
       values[run_dir][option] != first[option] for run_dir in run_dirs)]
   if len(run_dirs) == 1:
-    return [levels_lib.short_name(first[_LEVEL])]
+    return [first[_ALGORITHM] if _LEVEL in ignored else
+            levels_lib.short_name(first[_LEVEL])]
   if len(varied) > _MAX_NAMED:
     return runs_lib.labels(run_dirs)
   return [', '.join(_named(option,

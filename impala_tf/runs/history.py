@@ -1,7 +1,9 @@
-"""The history of a run: config changes, and the agent it began from.
+"""The history of a run: starts, config changes, and the agent it began from.
 
 Each is a line of `history.jsonl` in the run's directory:
 
+    {"time": "2026-11-22T10:00:00+00:00", "command": "impala-tf train catch",
+     "commit": "3a1ed9e2", "machine": "2 cores of AMD EPYC 7B13"}
     {"time": "2026-11-22T10:00:00+00:00", "checkpoint": "ckpt-1200",
      "changed": ["OptimizerConfig.learning_rate (0.0006, now 0.0003)"]}
     {"time": "2026-11-22T10:00:00+00:00", "began_from": "runs/a:best",
@@ -11,10 +13,16 @@ Each is a line of `history.jsonl` in the run's directory:
 import datetime
 import json
 import os
+import shlex
+import subprocess
+import sys
 from typing import Any, List, Mapping
 
+import impala_tf
 from impala_tf import config as config_lib
+from impala_tf.runtime import cores
 from impala_tf.storage import files
+from impala_tf.storage import shipped
 
 
 def path(run_dir: str) -> str:
@@ -43,6 +51,25 @@ def add(run_dir: str, **entry: Any) -> None:
   now = datetime.datetime.now(datetime.timezone.utc)
   _write(run_dir, [*read(run_dir),
                    {'time': now.isoformat(timespec='seconds'), **entry}])
+
+
+def add_start(run_dir: str) -> None:
+  """Adds a start of this process: its command, code and machine."""
+  add(run_dir, command=shlex.join(sys.argv), commit=_commit(),
+      machine=cores.machine())
+
+
+def _commit() -> str:
+  """Returns the commit of a clone, "-dirty" if changed, or the version."""
+  if (shipped.ROOT / '.git').exists():
+    try:
+      return subprocess.run(
+          ['git', '-C', shipped.ROOT, 'describe', '--always', '--dirty',
+           '--exclude=*'], capture_output=True, text=True, check=True,
+          timeout=10).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+      pass  # No git here, or another user's clone.
+  return impala_tf.__version__
 
 
 def remove_last(run_dir: str) -> None:

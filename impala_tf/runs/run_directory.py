@@ -265,9 +265,10 @@ def claim(path: str, config: config_lib.Config,
     files.make_directory(path)
   with _alone(path):
     resuming = files.exists(gin_config.config_path(path))
-    if not resuming:
-      with _writing(path):
+    with _writing(path):
+      if not resuming:
         _write_config(path, config)
+      history.add_start(path)
     try:
       with _changed(path, config):
         yield resuming

@@ -1,4 +1,4 @@
-"""CPU cores reserved for the actors of one run.
+"""CPU cores: their name, and those reserved for the actors of one run.
 
 The scheduler moves processes from core to core; an actor that stays on one
 keeps its data in that core's caches. All other processes move freely.
@@ -51,3 +51,13 @@ def stay_on(core: int) -> None:
   # If this process has lost the core meanwhile, it moves freely.
   with contextlib.suppress(OSError):
     os.sched_setaffinity(0, {core})
+
+
+def machine() -> str:
+  """Returns the processor's name and how many cores there are in all."""
+  name = 'unknown processor'
+  with contextlib.suppress(OSError):
+    with open('/proc/cpuinfo', encoding='utf-8') as file:
+      name = next((line.partition(':')[2].strip() for line in file
+                   if line.startswith('model name')), name)
+  return f'{os.cpu_count()} cores of {name}'

@@ -1,12 +1,12 @@
 """Measures parts and whole in turns, so that drift of the host cancels out."""
 
 import contextlib
-import os
 import statistics
 from typing import Any, Dict, List, Mapping, NamedTuple, Sequence
 
 from impala_tf import config as config_lib
 from impala_tf.runs import gin_config
+from impala_tf.runtime import cores as cores_lib
 from impala_tf.runtime import ports
 from impala_tf.runtime import sizing
 from impala_tf.runtime import user_modules
@@ -211,7 +211,7 @@ def summarise(config: config_lib.Config, cores: int,
   allowed = cores * (1 - stolen_share) / total * 1e3 * frames_per_step
   rows = [row for window in windows for row in window.rows]
   return {
-      'machine': machine(),
+      'machine': cores_lib.machine(),
       'cores': cores,
       'num_actors': config.actor.num_actors,
       'num_envs': config.actor.num_envs,
@@ -255,13 +255,3 @@ def _steps_per_sec(parts: Dict[str, float], cores: int) -> float:
   learner = sum(parts[name] for name in LEARNER_PARTS)
   total = learner + sum(parts[name] for name in ACTOR_PARTS)
   return 1e3 * min(cores / total, _LEARNER_THREADS_GAIN / learner)
-
-
-def machine() -> str:
-  """Returns the processor's name and how many cores there are in all."""
-  name = 'unknown processor'
-  with contextlib.suppress(OSError):
-    with open('/proc/cpuinfo', encoding='utf-8') as file:
-      name = next((line.partition(':')[2].strip() for line in file
-                   if line.startswith('model name')), name)
-  return f'{os.cpu_count()} cores of {name}'

@@ -19,6 +19,7 @@ from impala_tf.cli import program
 from impala_tf.envs import factory
 from impala_tf.roles import beginning
 from impala_tf.runs import gin_config
+from impala_tf.runtime import cores
 from impala_tf.runtime import sizing
 from impala_tf.runtime import user_modules
 from lab.bench import measure
@@ -332,7 +333,7 @@ def _run(args: argparse.Namespace) -> None:
       TASKS[name], chosen, config.learner.unroll_length, args)
              for name in tasks or _installed()}
   quiet.warn()
-  results = {'machine': measure.machine(), 'cores': sizing.num_cores(),
+  results = {'machine': cores.machine(), 'cores': sizing.num_cores(),
              'environments': args.environments, 'tasks': {}}
   for name, settings in by_task.items():
     measured: Dict[str, Result] = {}

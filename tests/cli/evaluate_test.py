@@ -16,6 +16,7 @@ from impala_tf.plots import suite_results
 from impala_tf.roles import evaluation
 from impala_tf.roles import scores
 from impala_tf.runs import gin_config
+from impala_tf.runs import recorded_results
 from impala_tf.runtime import user_modules
 from impala_tf.suites import dmlab30
 from impala_tf.suites import levels
@@ -49,6 +50,21 @@ def test_agent_plays_on_the_cpu_unless_a_gpu_is_asked_for(
   monkeypatch.setenv('CUDA_VISIBLE_DEVICES', '3')
   assert play(catch_run, '--episodes=1', *flags) == 0
   assert os.environ['CUDA_VISIBLE_DEVICES'] == seen
+
+
+def test_score_is_recorded_with_its_run(catch_run, play, tmp_path, capsys):
+  table = tmp_path / 'results.csv'
+  assert play(catch_run, '--episodes=3', f'--record={table}') == 0
+  report = json.loads((catch_run / 'evaluation.json').read_text())
+  result, = recorded_results.read(str(table))
+  assert result == recorded_results.of_evaluation(str(catch_run), report)
+  # Scores by another config are not the run's; a directory is no table.
+  for flag, words in (
+      ('--gin_binding=AgentConfig.hidden_size = 4', 'leave out'),
+      (f'--record={tmp_path}', 'cannot be written')):
+    assert play(catch_run, f'--record={table}', flag) == 2
+    assert words in capsys.readouterr().err
+  assert recorded_results.read(str(table)) == [result]
 
 
 def test_result_is_written_and_shown_and_the_first_game_filmed(

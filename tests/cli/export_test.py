@@ -4,7 +4,9 @@ import json
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
+import impala_tf
 from impala_tf import config as config_lib
 from impala_tf.agents import policy
 from impala_tf.agents import saved
@@ -40,6 +42,18 @@ def test_exported_agent_is_played_like_its_run(run_dir, tmp_path, call, capsys):
   assert returns[0] == returns[1]
   assert policy.load_policy(str(output)).act(
       np.zeros((10, 5), np.float32)) in range(3)
+
+
+def test_saved_model_is_written_instead(run_dir, tmp_path, call, capsys):
+  output = tmp_path / 'model'
+  assert call(export.main, run_dir, output, '--format=saved_model') == 0
+  assert f"try model = tf.saved_model.load('{output}')" in (
+      capsys.readouterr().out)
+  model = tf.saved_model.load(str(output))
+  action = model.act(
+      {'observation': np.zeros((1, 10, 5), np.float32)}, (), [1, 2], True)
+  assert action['action'] == impala_tf.load_policy(
+      str(run_dir), deterministic=True).act(np.zeros((1, 10, 5), np.float32))
 
 
 @pytest.mark.parametrize('arguments, words', [

@@ -234,3 +234,13 @@ def test_bad_flag_is_refused_in_one_line(
   arguments = [a.format(runs=runs) for a in arguments]
   assert words in refused(report.main, *arguments)
   assert not list(tmp_path.iterdir())
+
+
+def test_scores_alone_are_written_in_the_form_of_a_package(
+    runs, tmp_path, call):
+  output = tmp_path / 'scores'
+  assert call(report.main, runs / 'expert', '--format=rliable',
+              f'--output={output}') == 0
+  assert [path.name for path in output.iterdir()] == ['scores.json']
+  (matrix,) = json.loads((output / 'scores.json').read_text()).values()
+  assert np.shape(matrix) == (1, 1)

@@ -1,0 +1,77 @@
+"""Agents as SavedModels, which TensorFlow plays without this package.
+
+Such a directory can be served, or converted to ONNX by tf2onnx. What
+`tf.saved_model.load` returns has two functions:
+
+    initial_state(batch_size)  # The memory before the first step.
+    act(inputs, core_state, seed, deterministic)  # Action and memory after it.
+"""
+
+from typing import Dict
+
+import tensorflow as tf
+
+from impala_tf import types
+from impala_tf.agents import saved
+
+
+def _input_specs(loaded: saved.LoadedAgent) -> Dict[str, tf.TensorSpec]:
+  """Returns the specs of all that an agent reads of x_t, leading [B]."""
+  agent, spec = loaded.agent, loaded.observation_spec
+  specs = {'observation': tf.TensorSpec((None, *spec.shape), spec.dtype)}
+  if loaded.config.instruction_length:
+    specs['instruction'] = tf.TensorSpec(
+        (None, loaded.config.instruction_length), tf.int32)
+  if agent.num_features:
+    specs['features'] = tf.TensorSpec((None, agent.num_features), tf.float32)
+  if agent.has_action_mask:
+    specs['action_mask'] = tf.TensorSpec(
+        (None, agent.distribution.num_logits), tf.uint8)
+  if agent.reads_rewards:
+    specs['step_type'] = tf.TensorSpec((None,), tf.uint8)
+    specs['reward'] = tf.TensorSpec((None,), tf.float32)
+  return specs
+
+
+class _Exported(tf.Module):
+  """An agent's parameters with the functions of a SavedModel."""
+
+  def __init__(self, loaded: saved.LoadedAgent):
+    super().__init__()
+    self.agent = loaded.agent
+    # A `QAgent` hides its own from checkpoints; every variable is needed here.
+    self.epsilon = getattr(loaded.agent, 'epsilon', None)
+    unseen = types.EnvOutput(*[()] * len(types.EnvOutput._fields))
+
+    def initial_state(batch_size):
+      return self.agent.initial_state(batch_size)
+
+    def act(inputs, core_state, seed, deterministic):
+      env_output = unseen._replace(**inputs)
+      output, core_state = tf.cond(
+          deterministic,
+          lambda: self.agent.step(env_output, core_state, seed, True),
+          lambda: self.agent.step(env_output, core_state, seed, False))
+      return {'action': output.action, 'policy_logits': output.policy_logits,
+              'core_state': core_state}
+
+    state_specs = tf.nest.map_structure(
+        lambda t: tf.TensorSpec((None, *t.shape[1:]), t.dtype),
+        self.agent.initial_state(1))
+    self.initial_state = tf.function(
+        initial_state, autograph=False,
+        input_signature=[tf.TensorSpec((), tf.int32)])
+    self.act = tf.function(act, autograph=False, input_signature=[
+        _input_specs(loaded), state_specs, tf.TensorSpec((2,), tf.int32),
+        tf.TensorSpec((), tf.bool)])
+
+
+def write(loaded: saved.LoadedAgent, directory: str) -> None:
+  """Writes an agent as a SavedModel.
+
+  `act` reads a dict of those fields of `types.EnvOutput` that this agent reads,
+  with leading [B]: the observation as the agent gets it, `instruction`,
+  `features`, `action_mask`, and with an LSTM `step_type` and `reward`. Scaled
+  continuous actions are from -1 to 1, for the environment's bounds.
+  """
+  tf.saved_model.save(_Exported(loaded), directory)

@@ -1,0 +1,91 @@
+"""Scores of runs in the forms that packages of statistics read.
+
+Runs whose configs differ only in seed and level are of one algorithm.
+"""
+
+from typing import Any, Dict, List, Sequence
+
+from impala_tf import config as config_lib
+from impala_tf.plots import groups
+from impala_tf.plots import runs as runs_lib
+from impala_tf.suites import levels as levels_lib
+
+Scores = Dict[str, Dict[str, Dict[int, runs_lib.Run]]]
+
+
+def _by_algorithm(run_dirs: Sequence[str]) -> Scores:
+  """Reads runs by algorithm, level and seed; raises UserError for doubles."""
+  found: Scores = {}
+  for name, members in groups.algorithms(run_dirs).items():
+    for run_dir, run in zip(members, runs_lib.load(members)):
+      (level, *others), seed = run.levels, groups.seed_of(run_dir)
+      if others:
+        raise config_lib.UserError(
+            f'{run_dir} was trained on {len(run.levels)} levels; name runs of '
+            'one level each')
+      seeds = found.setdefault(name, {}).setdefault(level, {})
+      if seed in seeds:
+        raise config_lib.UserError(
+            f'{run_dir} and another run have the seed {seed} and the same '
+            'config; name one of them')
+      seeds[seed] = run
+  return found
+
+
+def _score(run: runs_lib.Run) -> float:
+  """Returns the score of a run's only level, human-normalised in a suite.
+
+  It is that of the evaluation, or of the last training games without one.
+  """
+  level, = run.levels
+  suite = levels_lib.suite_of(level)
+  results = {suite.scored_level(name) if suite else name: result['mean']
+             for name, result in run.results.items()}
+  score = results.get(suite.scored_level(level) if suite else level)
+  if score is None:
+    points = run.curve(level)
+    if not points:
+      raise config_lib.UserError(
+          f'{run.label} has neither an evaluation nor a return of {level} yet; '
+          'let it train')
+    score = points[-1][1]
+  return suite.human_normalised_score(level, score) if suite else score
+
+
+def rliable(run_dirs: Sequence[str]) -> Dict[str, List[List[float]]]:
+  """Returns a matrix of scores for each algorithm: a row a seed.
+
+  Columns are levels, sorted by name (Agarwal et al. 2021). Raises UserError
+  unless all levels of an algorithm have as many seeds.
+  """
+  matrices = {}
+  for name, levels in _by_algorithm(run_dirs).items():
+    columns = [[_score(levels[level][seed]) for seed in sorted(levels[level])]
+               for level in sorted(levels)]
+    if len(set(map(len, columns))) > 1:
+      raise config_lib.UserError(
+          f'{name} has not as many seeds on each level: ' + ', '.join(
+              f'{len(levels[level])} on {level}' for level in sorted(levels)))
+    matrices[name] = [list(row) for row in zip(*columns)]
+  return matrices
+
+
+def marl_eval(run_dirs: Sequence[str]) -> Dict[str, Any]:
+  """Returns curves by domain, task, algorithm and seed (Gorsane et al. 2022).
+
+  Steps are environment frames. The absolute metric is that of `_score`.
+  """
+  contents: Dict[str, Any] = {}
+  for name, levels in _by_algorithm(run_dirs).items():
+    for level, seeds in levels.items():
+      domain, _, task = level.rpartition('/')
+      of_task = contents.setdefault(domain or level, {}).setdefault(task, {})
+      of_task[name] = {f'seed_{seed}': {
+          **{f'step_{i}': {'step_count': frames, 'return': [value]}
+             for i, (frames, value) in enumerate(run.curve(level))},
+          'absolute_metrics': {'return': [_score(run)]}}
+                       for seed, run in sorted(seeds.items())}
+  return contents
+
+
+FORMATS = {'rliable': rliable, 'marl-eval': marl_eval}

@@ -1,0 +1,106 @@
+"""Results of evaluated runs: one CSV file, a row a result with its origin.
+
+Tables of scores are made from such a file, so that each number in them has the
+run it comes from.
+"""
+
+import csv
+import hashlib
+import io
+import operator
+import os
+import shlex
+from typing import Any, List, Mapping, NamedTuple, Optional
+
+from impala_tf import config as config_lib
+from impala_tf.runs import gin_config
+from impala_tf.runs import history
+from impala_tf.runs import metrics
+from impala_tf.storage import files
+
+DEFAULT_PATH = os.path.join('results', 'results.csv')
+# Values of `Result.protocol`.
+SAMPLED = 'evaluation'  # Full games by the paper's protocol, section 5.3.2.
+DETERMINISTIC = 'evaluation, most probable actions'
+
+
+class Result(NamedTuple):
+  """A score of an agent; text is empty, and a number None, if unknown."""
+  task: str  # Level that was played.
+  config: str  # The .gin file that the run was started with.
+  config_hash: str  # First 12 digits of the SHA-256 of the run's config.gin.
+  seed: int  # Of the run.
+  frames: int  # Environment frames that it had learned from.
+  updates: Optional[int]
+  minutes: Optional[float]  # Wall time of training until then.
+  machine: str  # On which it was started first.
+  score: float  # Mean return, raw.
+  standard_error: Optional[float]  # Of the mean over games.
+  games: Optional[int]
+  protocol: str
+  commit: str  # Of the code that it was started with first.
+  command: str  # Likewise.
+  curve: str  # Directory with its metrics.jsonl.
+
+
+_TYPES = {'seed': int, 'frames': int, 'updates': int, 'games': int,
+          'minutes': float, 'score': float, 'standard_error': float}
+
+
+def of_evaluation(run_dir: str, evaluation: Mapping[str, Any]) -> Result:
+  """Makes a result of one level's entry in `evaluation.json`."""
+  config_path = gin_config.config_path(run_dir)
+  start = next((entry for entry in history.read(run_dir)
+                if 'command' in entry), {})
+  command = start.get('command', '')
+  row = next((row for row in reversed(metrics.read_rows(run_dir))
+              if row['frames'] <= evaluation['trained_frames']), {})
+  secs = row.get('secs')
+  return Result(
+      task=evaluation['level'],
+      config=next((word for word in shlex.split(command)
+                   if word.endswith('.gin')), ''),
+      config_hash=hashlib.sha256(files.read(config_path)).hexdigest()[:12],
+      seed=gin_config.load(config_path).experiment.seed,
+      frames=evaluation['trained_frames'], updates=row.get('updates'),
+      minutes=None if secs is None else round(secs / 60, 1),
+      machine=start.get('machine', ''), score=evaluation['mean'],
+      standard_error=evaluation['standard_error'],
+      games=evaluation['episodes'],
+      protocol=DETERMINISTIC if evaluation['deterministic'] else SAMPLED,
+      commit=start.get('commit', ''), command=command, curve=run_dir)
+
+
+def read(path: str) -> List[Result]:
+  """Reads all results; raises UserError for a file of something else."""
+  if not files.exists(path):
+    return []
+  try:
+    header, *lines = csv.reader(io.StringIO(files.read(path).decode()))
+    if tuple(header) != Result._fields:
+      raise ValueError('other columns')
+    return [Result._make(map(_parse, header, line)) for line in lines]
+  except (TypeError, ValueError) as error:
+    raise config_lib.UserError(
+        f'{path} holds no results ({files.one_line(error)}); choose another '
+        'file for --record') from error
+
+
+def _parse(name: str, text: str) -> Any:
+  if name not in _TYPES:
+    return text
+  return _TYPES[name](text) if text else None
+
+
+def add(path: str, result: Result) -> None:
+  """Adds a result to a file, or makes one.
+
+  It replaces an earlier evaluation of the same agent by the same protocol.
+  """
+  agent = operator.attrgetter('task', 'curve', 'frames', 'protocol')
+  others = [r for r in read(path) if agent(r) != agent(result)]
+  text = io.StringIO()
+  writer = csv.writer(text, lineterminator='\n')
+  writer.writerow(Result._fields)
+  writer.writerows([*others, result])
+  files.write(path, text.getvalue().encode())

@@ -1,0 +1,89 @@
+"""Tables of scores show the recorded results, in pages, too."""
+
+import pathlib
+
+import pytest
+
+from impala_tf.runs import recorded_results
+from lab.figures import score_tables
+
+_ROOT = pathlib.Path(__file__).parents[3]
+_RESULTS = recorded_results.read(str(score_tables.PATH))
+
+
+def _result(task, config, frames, score, **others):
+  return recorded_results.Result(**{
+      'task': task, 'config': config, 'config_hash': '', 'seed': 1,
+      'frames': frames, 'updates': 1, 'minutes': 2., 'machine': '',
+      'score': score, 'standard_error': 0.5, 'games': 200,
+      'protocol': 'evaluation', 'commit': '', 'command': '', 'curve': '',
+      **others})
+
+
+def test_seeds_share_a_row_and_other_settings_have_their_own():
+  def pong(score, flags='', **others):
+    return _result('atari/pong', 'a.gin', 8e6, score,
+                   command=f'impala-tf train a.gin {flags}', **others)
+
+  seed = "--gin_binding='ExperimentConfig.seed = 2'"
+  rate = "--gin_binding='OptimizerConfig.learning_rate = 0.1'"
+  table = score_tables.scores([
+      pong(19.), pong(1234., rate), pong(-17.25, seed, minutes=3.5)])
+  rows = [[cell.strip() for cell in line.split('|')[1:-1]]
+          for line in table.splitlines()[2:]]
+  assert rows == [
+      ['atari/pong', '`a.gin`', '8', '2', '2.0 to 3.5',
+       '19.00 ± 0.50; −17.25 ± 0.50', '−20.7', '20.4'],
+      ['atari/pong, `OptimizerConfig.learning_rate = 0.1`', '`a.gin`', '8', '1',
+       '2.0', '1,234.00 ± 0.50', '−20.7', '20.4']]
+
+
+def test_training_returns_say_so_and_unknown_numbers_are_left_out():
+  table = score_tables.scores([_result(
+      'catch', 'c.gin', 5e5, 0.9961, standard_error=None, minutes=None,
+      protocol='training, last 100 games')])
+  assert table.splitlines()[2] == (
+      '| catch | `c.gin` | 0.5 | 1 |  | 0.996 (training, last 100 games) '
+      '|  |  |')
+
+
+def test_aggregates_normalise_by_random_and_human_scores():
+  # Random and human: Breakout 1.7 and 30.5, Pong −20.7 and 14.6.
+  table = score_tables.aggregates([
+      _result('atari/breakout', 'a.gin', 8e6, 59.3),
+      _result('atari/pong', 'a.gin', 8e6, -20.7),
+      _result('atari/pong', 'configs/atari57/all.gin', 8e6, 21.),
+      _result('atari/pong', 'a.gin', 8e6, 21., protocol='training')])
+  ours, papers = table.splitlines()[2:]
+  assert ours == ('| after 8 million frames | 2 | 1.00 | 1.00 | 1.00 | 0.50 |')
+  assert papers.startswith("| the paper's, the same games | 2 | ")
+
+
+def test_page_is_filled_between_its_comments_only():
+  page = ('before\n<!-- scores: x.gin -->\nold\n<!-- end of scores -->\nafter '
+          '| old |\n')
+  filled = score_tables.filled(page, [
+      _result('catch', 'x.gin', 1e6, 1.), _result('catch', 'y.gin', 1e6, 0.)])
+  assert filled.startswith('before\n<!-- scores: x.gin -->\n| task |')
+  assert '`y.gin`' not in filled and '\nold\n' not in filled
+  assert filled.endswith('|\n<!-- end of scores -->\nafter | old |\n')
+  assert score_tables.filled(filled, [
+      _result('catch', 'x.gin', 1e6, 1.)]) == filled
+
+
+@pytest.mark.parametrize('page', [
+    path for path in (_ROOT / 'README.md', *(_ROOT / 'docs').glob('*.md'))
+    if '<!-- scores: ' in path.read_text(encoding='utf-8')],
+    ids=lambda path: path.name)
+def test_pages_show_the_recorded_results(page):
+  text = page.read_text(encoding='utf-8')
+  assert score_tables.filled(text, _RESULTS) == text, (
+      f'run python -m lab.figures.score_tables {page.name}')
+
+
+def test_recorded_results_have_configs_and_kept_curves():
+  assert _RESULTS
+  for result in _RESULTS:
+    assert (_ROOT / result.config).is_file(), result
+    assert (_ROOT / result.curve).exists(), result
+    assert result.command and result.machine, result

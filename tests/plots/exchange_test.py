@@ -1,0 +1,67 @@
+"""Scores are written in the forms of rliable and marl-eval."""
+
+import json
+
+import numpy as np
+import pytest
+
+from impala_tf import config as config_lib
+from impala_tf.plots import exchange
+from impala_tf.runs import gin_config
+
+
+@pytest.fixture(name='make')
+def _make(tmp_path):
+  """Writes a run of a level with two rows, and an evaluation if given."""
+  def make(name, level, seed, returns, mean=None, rate=1e-3):
+    run_dir = tmp_path / name
+    run_dir.mkdir()
+    config = config_lib.Config(
+        environment=config_lib.EnvironmentConfig(level=level),
+        experiment=config_lib.ExperimentConfig(seed=seed),
+        optimizer=config_lib.OptimizerConfig(learning_rate=rate))
+    (run_dir / 'config.gin').write_text(gin_config.dumps(config))
+    (run_dir / 'metrics.jsonl').write_text(''.join(
+        json.dumps({'frames': 100 * i, 'updates': i, 'secs': 1. * i,
+                    'episode_return': value}) + '\n'
+        for i, value in enumerate(returns, start=1)))
+    if mean is not None:
+      (run_dir / 'evaluation.json').write_text(json.dumps({
+          'level': level, 'trained_frames': 200, 'episodes': 9, 'seed': 0,
+          'deterministic': False, 'mean': mean}))
+    return str(run_dir)
+  return make
+
+
+def test_rliable_gets_a_row_a_seed_and_a_column_a_level(make):
+  runs = [make('a', 'catch', 1, [0., 0.5]),
+          make('b', 'atari/pong', 1, [-20.7, 14.6]),  # Human-normalised: 1.
+          make('c', 'catch', 2, [0., 0.25]),
+          make('d', 'atari/pong', 2, [-20.7, 14.6], mean=-20.7),  # Evaluated.
+          make('e', 'catch', 1, [0., 1.], rate=1e-4)]
+  matrices = exchange.rliable(runs)
+  assert list(matrices) == ['learning_rate = 0.001', 'learning_rate = 0.0001']
+  np.testing.assert_allclose(matrices['learning_rate = 0.001'],
+                             [[1., 0.5], [0., 0.25]], atol=1e-12)
+  assert matrices['learning_rate = 0.0001'] == [[1.]]
+
+
+def test_marl_eval_gets_curves_and_an_absolute_metric(make):
+  contents = exchange.marl_eval([
+      make('a', 'minigrid/Fetch-5x5-N2-v0', 3, [0., 0.5], mean=0.75)])
+  assert contents == {'minigrid': {'Fetch-5x5-N2-v0': {'impala': {'seed_3': {
+      'step_0': {'step_count': 100, 'return': [0.]},
+      'step_1': {'step_count': 200, 'return': [0.5]},
+      'absolute_metrics': {'return': [0.75]}}}}}}
+
+
+def test_runs_that_fill_no_matrix_are_refused(make):
+  first, other = make('a', 'catch', 1, [0.]), make('b', 'catch', 1, [0.])
+  cases = [([first, other], 'seed 1 and the same config'),
+           ([first, make('c', 'catch', 2, [0.]),
+             make('d', 'atari/pong', 1, [0.])], '1 on atari/pong, 2 on catch'),
+           ([make('e', 'catch,tmaze', 1, [0.])], 'one level each'),
+           ([make('f', 'catch', 1, [None])], 'let it train')]
+  for run_dirs, words in cases:
+    with pytest.raises(config_lib.UserError, match=words):
+      exchange.rliable(run_dirs)

@@ -1,0 +1,84 @@
+"""Scores are recorded with their origin, once an agent and protocol."""
+
+import hashlib
+import json
+import shlex
+
+import pytest
+
+from impala_tf import config as config_lib
+from impala_tf.runs import gin_config
+from impala_tf.runs import history
+from impala_tf.runs import recorded_results
+
+_EVALUATION = {'level': 'atari/pong', 'trained_frames': 2000, 'mean': 19.255,
+               'standard_error': 0.1, 'episodes': 200, 'deterministic': False}
+
+
+@pytest.fixture(name='run')
+def _run(tmp_path):
+  """Makes the directory of a run that was started twice."""
+  run_dir = tmp_path / 'run'
+  run_dir.mkdir()
+  config = config_lib.Config(experiment=config_lib.ExperimentConfig(seed=7))
+  (run_dir / 'config.gin').write_text(gin_config.dumps(config))
+  rows = [{'frames': 1000, 'updates': 1, 'secs': 30.},
+          {'frames': 2000, 'updates': 2, 'secs': 90.},
+          {'frames': 3000, 'updates': 3, 'secs': 150.}]
+  (run_dir / 'metrics.jsonl').write_text(
+      ''.join(json.dumps(row) + '\n' for row in rows))
+  for machine in 'first', 'second':
+    history.add(str(run_dir), machine=machine, commit='abc-dirty',
+                command=shlex.join(['impala-tf', 'train', 'my own/pong.gin']))
+  return run_dir
+
+
+def test_result_has_the_origin_of_its_run(run):
+  result = recorded_results.of_evaluation(str(run), _EVALUATION)
+  assert result == recorded_results.Result(
+      task='atari/pong', config='my own/pong.gin', config_hash=hashlib.sha256(
+          (run / 'config.gin').read_bytes()).hexdigest()[:12],
+      seed=7, frames=2000, updates=2, minutes=1.5, machine='first',
+      score=19.255, standard_error=0.1, games=200, protocol='evaluation',
+      commit='abc-dirty', command="impala-tf train 'my own/pong.gin'",
+      curve=str(run))
+
+
+def test_run_without_history_and_rows_has_gaps(run, tmp_path):
+  for name in 'history.jsonl', 'metrics.jsonl':
+    (run / name).unlink()
+  result = recorded_results.of_evaluation(
+      str(run), {**_EVALUATION, 'standard_error': None})
+  assert (result.config, result.machine, result.commit) == ('', '', '')
+  assert (result.updates, result.minutes, result.standard_error) == (None,) * 3
+  path = str(tmp_path / 'results.csv')
+  recorded_results.add(path, result)
+  assert recorded_results.read(path) == [result]
+
+
+def test_second_evaluation_replaces_the_first_by_the_same_protocol(
+    run, tmp_path):
+  path = str(tmp_path / 'results.csv')
+
+  def of(**changes):
+    return recorded_results.of_evaluation(
+        str(run), {**_EVALUATION, **changes})
+
+  for result in (of(), of(level='atari/breakout'), of(trained_frames=3000),
+                 of(deterministic=True), of(mean=20.)):
+    recorded_results.add(path, result)
+  assert [(r.task, r.frames, r.score) for r in recorded_results.read(path)] == [
+      ('atari/breakout', 2000, 19.255), ('atari/pong', 3000, 19.255),
+      ('atari/pong', 2000, 19.255), ('atari/pong', 2000, 20.)]
+
+
+@pytest.mark.parametrize('text', [
+    'a,b\n1,2\n', ','.join(recorded_results.Result._fields) + '\n1,2\n',
+    '\xff'])
+def test_file_of_something_else_is_refused_and_left(run, tmp_path, text):
+  path = tmp_path / 'results.csv'
+  path.write_bytes(text.encode('latin-1'))
+  with pytest.raises(config_lib.UserError, match=f'{path} holds no results'):
+    recorded_results.add(
+        str(path), recorded_results.of_evaluation(str(run), _EVALUATION))
+  assert path.read_bytes() == text.encode('latin-1')
