@@ -84,7 +84,7 @@ def test_links_to_code_name_what_is_there(page):
 
 def test_documents_are_short():
   assert len(_text('README.md').splitlines()) <= 200
-  assert sum(len(_text(page).splitlines()) for page in _PAGES[1:]) <= 2990
+  assert sum(len(_text(page).splitlines()) for page in _PAGES[1:]) <= 3000
 
 
 def test_site_has_every_page():

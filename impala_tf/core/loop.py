@@ -4,7 +4,6 @@ import itertools
 import time
 from typing import Callable, Generator, Iterator, Optional, Protocol, Sequence
 
-from absl import logging
 
 from impala_tf.runtime import control as control_lib
 from impala_tf.runtime import interfaces
@@ -43,8 +42,6 @@ def train(batches: Iterator[interfaces.Batch],
         callback.after_update(update)
     except interfaces.StopTraining:
       break
-  logging.info('%d frames in %d updates', learner.num_frames.numpy(),
-               learner.num_updates.numpy())
   return done
 
 

@@ -3,7 +3,8 @@
     python -m lab.figures.score_tables README.md docs/results.md
 
 A page says between two comments which configs a table is of; the lines between
-them are replaced. With `aggregates` it is of all evaluated Atari games:
+them are replaced. With `longest` it has their longest evaluated runs alone, and
+with `aggregates` it is of all evaluated Atari games:
 
     <!-- scores: configs/catch.gin configs/atari/pong.gin -->
     <!-- end of scores -->
@@ -45,10 +46,21 @@ def filled(page: str, results: Results) -> str:
   """Returns a page with its tables of scores made anew."""
   def table(match):
     wanted = match[2].split()
-    text = aggregates(results) if wanted == ['aggregates'] else scores(
-        [r for config in wanted for r in results if r.config == config])
+    if wanted == ['aggregates']:
+      text = aggregates(results)
+    else:
+      found = [r for config in wanted for r in results if r.config == config]
+      text = scores(_longest(found) if 'longest' in wanted else found)
     return f'{match[1]}{text}\n{match[3]}'
   return _TABLE.sub(table, page)
+
+
+def _longest(results: Results) -> Results:
+  evaluated = [r for r in results
+               if r.protocol == recorded_results.SAMPLED]
+  most = {r.config: r.frames for r in sorted(
+      evaluated, key=lambda r: r.frames)}
+  return [r for r in evaluated if r.frames == most[r.config]]
 
 
 def scores(results: Results) -> str:
@@ -64,7 +76,7 @@ def scores(results: Results) -> str:
         _number(suite.random[task]) if suite else '',
         '' if paper is None else _number(paper)])
   return tables.markdown(
-      ['task', 'config', 'million frames', 'seeds', 'minutes', 'score',
+      ['task', 'config', 'million frames', 'runs', 'minutes', 'score',
        'random', "paper's"], rows)
 
 

@@ -154,8 +154,6 @@ def test_whole_run_writes_all_it_promises(tmp_path, monkeypatch):
   assert config == gin_config.load('configs/catch.gin', bindings)
   logs = {path.name for path in (run_dir / 'logs').iterdir()}
   assert logs == {'learner.log', 'actor_0.log', 'actor_1.log'}
-  assert '1520 frames in 38 updates' in (
-      run_dir / 'logs' / 'learner.log').read_text()
   assert list((run_dir / 'tensorboard').glob('events.out.tfevents.*'))
   checkpoints = {path.stem for path in run_dir.glob('checkpoints/ckpt-*.index')}
   assert 'ckpt-38' in checkpoints
