@@ -4,7 +4,6 @@ import itertools
 import time
 from typing import Callable, Generator, Iterator, Optional, Protocol, Sequence
 
-
 from impala_tf.runtime import control as control_lib
 from impala_tf.runtime import interfaces
 
