@@ -52,9 +52,6 @@ class BusyEnvironment(environment.BatchedEnvironment):
   def render(self) -> np.ndarray:
     raise NotImplementedError
 
-  def close(self) -> None:
-    pass
-
 
 def _make_single(level: str, num_envs: int, seed: int,
                  config: config_lib.Config, training: bool

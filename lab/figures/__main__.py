@@ -21,7 +21,6 @@ from impala_tf.sweeps import results as results_lib
 from lab.figures import baselines
 from lab.figures import differences
 from lab.figures import figures
-from lab.figures import pooled
 from lab.figures import tables
 
 
@@ -46,7 +45,6 @@ _DISPLAYS = {
                 _of_finals(figures.table_2)),
     'figure_e1': (_of_results(tables.figure_e1, differences.of_lags),
                   figures.figure_e1),
-    'profiles': (_of_results(pooled.table), _of_finals(pooled.profiles)),
     'lags': (_of_results(tables.figure_e1, differences.of_lags),
              _of_finals(figures.lags)),
     'figure_e2': (_of_results(tables.figure_e2), _of_finals(figures.figure_e2)),

@@ -46,20 +46,16 @@ def filled(page: str, results: Results) -> str:
   """Returns a page with its tables of scores made anew."""
   def table(match):
     wanted = match[2].split()
-    if wanted == ['aggregates']:
-      text = aggregates(results)
-    else:
-      found = [r for config in wanted for r in results if r.config == config]
-      text = scores(_longest(found) if 'longest' in wanted else found)
+    found = [r for config in wanted for r in results if r.config == config]
+    text = (aggregates(results) if wanted == ['aggregates'] else
+            scores(_longest(found) if 'longest' in wanted else found))
     return f'{match[1]}{text}\n{match[3]}'
   return _TABLE.sub(table, page)
 
 
 def _longest(results: Results) -> Results:
-  evaluated = [r for r in results
-               if r.protocol == recorded_results.SAMPLED]
-  most = {r.config: r.frames for r in sorted(
-      evaluated, key=lambda r: r.frames)}
+  evaluated = [r for r in results if r.protocol == recorded_results.SAMPLED]
+  most = {r.config: r.frames for r in sorted(evaluated, key=lambda r: r.frames)}
   return [r for r in evaluated if r.frames == most[r.config]]
 
 
@@ -100,7 +96,6 @@ def _grouped(results: Results) -> list:
 
 
 def _score(r: recorded_results.Result) -> str:
-  """Returns a score with its error, if known, to two digits of the error."""
   if r.standard_error is None:
     return _number(r.score)
   digits = _digits(r.standard_error, 2)
@@ -113,7 +108,6 @@ def _number(value: float) -> str:
 
 
 def _digits(value: float, significant: int) -> int:
-  """Returns how many decimals show a number with so many digits."""
   whole = math.floor(math.log10(abs(value))) + 1 if value else 1
   return max(0, significant - whole)
 

@@ -21,7 +21,7 @@ if [[ ! -f "$(dirname "${BASH_SOURCE[0]}")/../../$config" ]]; then
 fi
 if ((${#displays[@]} == 0)); then
   case "$sweep" in
-    corrections) displays=(table_2 profiles figure_e2 figure_e3) ;;
+    corrections) displays=(table_2 figure_e2 figure_e3) ;;
     figure_e1) displays=(figure_e1 lags) ;;
     a3c_rates) displays=(rates) ;;
     a3c_optimizers) displays=(rates ranks) ;;

@@ -155,7 +155,7 @@ def test_catch_makes_the_runs_that_are_drawn(tmp_path):
 
 
 @pytest.mark.parametrize('sweep, arguments, displays', [
-    ('corrections', [], ['table_2', 'profiles', 'figure_e2', 'figure_e3']),
+    ('corrections', [], ['table_2', 'figure_e2', 'figure_e3']),
     ('a3c_optimizers', [], ['rates', 'ranks']),
     ('small_tasks', [], ['variants']),
     ('corrections', ['some', 'ranks', 'variants'], ['ranks', 'variants'])])

@@ -17,7 +17,6 @@ def _slow(*values):
     _slow('lags', 'figure_e1', '*Lag of 500: minus V-trace*'),
     _slow('figure_e2', 'corrections', 'cartpole_swingup'),
     _slow('figure_e3', 'corrections', 'cartpole_swingup'),
-    _slow('profiles', 'corrections', 'V-trace'),
     ('ranks', 'figure_4_settings.csv', 'impala'),
     ('rates', 'figure_4_settings.csv', 'impala'),
     ('variants', 'bias_correction.csv', '*minus starts_at_one*'),
@@ -51,7 +50,6 @@ def test_table_of_agents_that_share_needs_results_alone(refused, tmp_path):
 
 @pytest.mark.parametrize('arguments, words', [
     (['table_2'], 'no variant of this sweep is a correction'),
-    (['profiles'], 'no variant of this sweep is a correction'),
     (['lags'], 'no variant of this sweep has a controlled lag'),
     (['rates'], 'have no OptimizerConfig.learning_rate'),
     (['variants', '--goals=0.4'], '--goals needs learning curves'),
