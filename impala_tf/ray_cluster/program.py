@@ -206,14 +206,7 @@ def make_batch(num_jobs: int, log_dir: str, environment: Mapping[str, str],
   room = waiting.Waiting(
       'room on the cluster', wait_secs, lambda line: print(line, flush=True))
   room.restart()  # Says nothing at first.
-
-  def wait_for_room(is_any_running):
-    if is_any_running:
-      room.restart()
-    else:
-      room.poll()
-
   return batch.Batch(
       num_jobs, lambda name: RayProgram(
           name, pathlib.Path(log_dir), needs, environment, needed),
-      _BATCH_POLL_SECS, wait_for_room)
+      _BATCH_POLL_SECS, room)

@@ -13,6 +13,7 @@ from impala_tf.runtime import program as program_lib
 from impala_tf.runtime import restarts
 from impala_tf.runtime import stop_signals
 from impala_tf.runtime import supervisor
+from impala_tf.runtime import waiting
 
 State = program_lib.State
 
@@ -30,6 +31,8 @@ class Ended(NamedTuple):
 def _ended(program: program_lib.Program, were_all_stopped: bool) -> Ended:
   """Describes the end of a program."""
   code = program.exit_code
+  if program.state is State.LOST:
+    return Ended(1, False, f'{program.how_it_ended()}, too often')
   if code is None:
     return Ended(
         -signal.SIGKILL, True, 'did not stop in time and was killed')
@@ -77,16 +80,22 @@ class Turns:
 IN_ORDER = Turns()
 
 
-class _Job:
+class _Job(supervisor.Peer):
   """A program that may be lost or die a limited number of times."""
+  rests = False  # Whether it was asked to make room for another.
 
-  def __init__(self, program: program_lib.Program, turns: Turns):
-    self.program = program
-    self.losses = restarts.Restarts(program, turns.max_losses, math.inf)
-    self.deaths = restarts.Restarts(
-        program, turns.max_deaths, _DEATHS_WINDOW_SECS)
-    self.due = 0.  # Earliest next start, by the monotonic clock.
-    self.rests = False  # Whether it was asked to make room for another.
+  def __init__(self, program: program_lib.Program, command: Sequence[str],
+               turns: Turns):
+
+    def begin(unused_num_starts):
+      self.rests = False
+      turns.begin(program.name)
+      return command
+
+    super().__init__(
+        program, begin,
+        restarts.Restarts(program, turns.max_deaths, _DEATHS_WINDOW_SECS),
+        restarts.Restarts(program, turns.max_losses, math.inf))
 
 
 class _Server:
@@ -127,13 +136,12 @@ class Batch:
 
   def __init__(self, num_jobs: int,
                make_program: Callable[[str], program_lib.Program],
-               poll_secs: float,
-               on_poll: Callable[[bool], None] = lambda is_any_running: None):
-    """Prepares the batch; `on_poll` gets after each poll whether any runs."""
+               poll_secs: float, room: Optional[waiting.Waiting] = None):
+    """Prepares the batch; `room` is polled while no program has any."""
     self._num_jobs = num_jobs
     self._make_program = make_program
     self._poll_secs = poll_secs
-    self._on_poll = on_poll
+    self._room = room
     self._jobs: Dict[str, _Job] = {}
     self._servers: List[_Server] = []
     self._waiting: List[str] = []  # Names of programs without a place.
@@ -161,13 +169,12 @@ class Batch:
             group = group_of.get(name, Group((name,)))
             if len(self._jobs) + len(group.names) > self._num_jobs:
               break
-            self._add(group, turns)
+            self._add(group, commands, turns)
           self._servers = [server for server in self._servers
                            if server.tend(self._jobs)]
           for name in list(self._jobs):
-            self._tend(name, commands[name], on_end, turns)
-          self._on_poll(any(job.program.state is State.RUNNING
-                            for job in self._jobs.values()))
+            self._tend(name, on_end, turns)
+          self._check_room()
           time.sleep(self._poll_secs)
         if signals.first is not None:
           self._stop(on_end)
@@ -178,62 +185,49 @@ class Batch:
         for server in self._servers:
           server.program.withdraw()
 
-  def _add(self, group: Group, turns: Turns) -> None:
+  def _add(self, group: Group, commands: Mapping[str, Sequence[str]],
+           turns: Turns) -> None:
     for name in group.names:
       self._waiting.remove(name)
-      if name in self._resting:
-        self._jobs[name] = self._resting.pop(name)
-      else:
-        self._jobs[name] = _Job(self._make_program(name), turns)
+      if name not in self._resting:
+        self._resting[name] = _Job(
+            self._make_program(name), commands[name], turns)
+      self._jobs[name] = self._resting.pop(name)
     if group.server is not None:
       self._servers.append(_Server(group.server, group.names))
 
-  def _tend(self, name: str, command: Sequence[str], on_end: OnEnd,
-            turns: Turns) -> None:
+  def _check_room(self) -> None:
+    if self._room is not None:
+      if any(job.program.state is State.RUNNING for job in self._jobs.values()):
+        self._room.restart()
+      else:
+        self._room.poll()
+
+  def _tend(self, name: str, on_end: OnEnd, turns: Turns) -> None:
     """Places, starts or asks to rest a program, or handles its end."""
     job = self._jobs[name]
     program = job.program
     program.collect()
     if program.state is State.ENDED:
-      self._note_end(name, on_end)
-    elif program.state is State.LOST:
-      try:
-        job.losses.note_death(time.monotonic())
-        program.place()
-      except program_lib.RunFailed:
-        self._end(name, Ended(
-            1, False,
-            f'{program.how_it_ended()}, as {turns.max_losses} times before'),
-                  on_end)
-    elif program.state is State.ABSENT:
-      program.place()
+      is_stopping = self._signals.first is not None
+      ended = _ended(program, is_stopping)
+      if job.rests and ended.was_stopped:
+        program.withdraw()
+        self._waiting.append(name)
+        self._resting[name] = self._jobs.pop(name)
+        return
+      if is_stopping or not ended.exit_code:
+        self._end(name, ended, on_end)
+        return
     elif program.state is State.RUNNING and self._waiting and (
         not job.rests and turns.is_over(name, self._waiting)):
       job.rests = True
       program.send(signal.SIGTERM)
-    if program.state is State.PLACED and time.monotonic() >= job.due:
-      job.rests = False
-      turns.begin(name)
-      program.start(command)
-
-  def _note_end(self, name: str, on_end: OnEnd) -> None:
-    """Decides whether a program rests, starts again, or is done."""
-    job = self._jobs[name]
-    is_stopping = self._signals.first is not None
-    ended = _ended(job.program, is_stopping)
-    if job.rests and ended.was_stopped:
-      job.program.withdraw()
-      self._waiting.append(name)
-      self._resting[name] = self._jobs.pop(name)
-      return
-    if ended.exit_code and not is_stopping:
-      try:
-        job.due = job.deaths.note_death(time.monotonic())
-        job.program.place()
-        return
-      except (program_lib.RunFailed, config_lib.UserError):
-        pass  # It has died too often, or would do so again.
-    self._end(name, ended, on_end)
+    try:
+      job.tend()
+    except (program_lib.RunFailed, config_lib.UserError):
+      # It has died too often, or would do so again.
+      self._end(name, _ended(program, False), on_end)
 
   def _end(self, name: str, ended: Ended, on_end: OnEnd) -> None:
     self._jobs.pop(name).program.withdraw()

@@ -131,10 +131,9 @@ def make_supervisor(
       0 if learner_is_done else len(learner_commands), make_program,
       restarts.JointRestarts(max_restarts, restart_window_secs),
       learner_commands, learner_is_done)
-  peers = supervisor.make_peers(
-      make_program, actor_command, num_actors, evaluator_command, max_restarts,
-      restart_window_secs)
-  return supervisor.Supervisor(learners, peers, _SUPERVISOR_POLL_SECS)
+  return supervisor.Supervisor(
+      learners, make_program, actor_command, num_actors, evaluator_command,
+      max_restarts, restart_window_secs, _SUPERVISOR_POLL_SECS)
 
 
 def make_batch(num_jobs: int, log_dir: str, environment: Mapping[str, str],
