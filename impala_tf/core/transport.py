@@ -125,8 +125,8 @@ def make_batches(config: config_lib.Config, spec: types.Unroll, address: str,
       replay = sources.UniformReplay(*parts)
   return batches_lib.make_batches(
       sampling.Source(address, queue_lib.QUEUE, config.num_fresh, in_order),
-      packed, batches_lib.Filter(fingerprint, refusals, agent, first_version),
-      replay.join if replay else None)
+      packed, replay.join if replay else None, fingerprint, refusals, agent,
+      first_version)
 
 
 def make_publisher(config: config_lib.Config, address: str,

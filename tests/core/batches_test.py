@@ -45,11 +45,11 @@ def _serve_queue():
 
 
 def _reader(address, num_unrolls=B, replay=None, in_order=True, **wanted):
-  """Makes a reader of a queue's batches; `wanted` is for its `Filter`."""
+  """Makes a reader of a queue's batches; `wanted` is for `make_batches`."""
   refusals = wanted.get('refusals')
   return batches_lib.BatchReader(batches_lib.make_batches(
       sampling.Source(address, queue_lib.QUEUE, num_unrolls, in_order),
-      packing.Packing(unrolls.spec()), batches_lib.Filter(**wanted), replay),
+      packing.Packing(unrolls.spec()), replay, **wanted),
       refusals=refusals if isinstance(refusals, unroll_filter.Refusals)
       else None)
 
