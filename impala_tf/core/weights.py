@@ -70,12 +70,6 @@ def make_snapshot(variables: Sequence[tf.Variable]
   return lambda: flatten().numpy()
 
 
-def frames_from(version: int, frames: int, frames_per_update: int
-                ) -> Callable[[int], int]:
-  """Returns a function from a later version to its environment frames."""
-  return lambda later: frames + (later - version) * frames_per_update
-
-
 class Publisher:
   """A callback that publishes parameters; several threads may share it.
 
@@ -151,27 +145,18 @@ class Table:
 
 def on_demand(table: Table, clock: Callable[[], float] = time.monotonic
               ) -> WriteFn:
-  """Makes a destination beside a memory, written seldom unless it is read.
-
-  A thread writes to the table, so that nobody here waits for a stopped server.
-  """
+  """Makes a destination beside a memory, written seldom unless it is read."""
   num_samples, read_until, next_write = 0, float('-inf'), float('-inf')
 
-  def insert(stamp, parameters):
-    nonlocal num_samples, read_until
-    table.write(stamp, parameters)
-    before, num_samples = num_samples, table.num_samples()
-    if num_samples != before:
-      read_until = clock() + _READ_SECS
-
-  sender = newest_sender.NewestSender(insert)
-
   def write(stamp, parameters):
-    nonlocal next_write
+    nonlocal num_samples, read_until, next_write
     now = clock()
     if now < read_until or now >= next_write:
       next_write = now + _TABLE_SECS
-      sender.write(stamp, parameters)
+      table.write(stamp, parameters)
+      before, num_samples = num_samples, table.num_samples()
+      if num_samples != before:
+        read_until = clock() + _READ_SECS
 
   return write
 
@@ -198,11 +183,10 @@ def in_other_processes(table: Table, memory: Optional[parameter_memory.Memory],
   A thread writes to each, so an update waits for the snapshot alone. With
   `all_wait` actors wait for each update's parameters: none may be late.
   """
-  if memory is None:
-    return [newest_sender.NewestSender(table.write).write]
-  return [newest_sender.NewestSender(memory.write).write,
-          newest_sender.NewestSender(table.write).write if all_wait
-          else on_demand(table)]
+  writes = [table.write if all_wait or memory is None else on_demand(table)]
+  if memory is not None:
+    writes.insert(0, memory.write)
+  return [newest_sender.NewestSender(write).write for write in writes]
 
 
 class Fetcher:

@@ -4,7 +4,9 @@ Processors with bfloat16 instructions gain from it, with AMX most; others lose
 (docs/performance.md). Standard library only.
 """
 
+import contextlib
 import pathlib
+import re
 from typing import FrozenSet, Tuple
 
 from impala_tf import config as config_lib
@@ -17,13 +19,9 @@ _THAT_GAIN = ('shallow', 'nature', 'deep')
 
 def cpu_flags(path: str = '/proc/cpuinfo') -> FrozenSet[str]:
   """Lists the processor's features; empty if the system does not list them."""
-  try:
-    lines = pathlib.Path(path).read_text(encoding='utf-8').splitlines()
-  except OSError:
-    return frozenset()
-  for line in lines:
-    name, _, flags = line.partition(':')
-    if name.strip() == 'flags':
+  with contextlib.suppress(OSError):
+    text = pathlib.Path(path).read_text(encoding='utf-8')
+    for flags in re.findall(r'^flags\s*:(.*)', text, re.MULTILINE):
       return frozenset(flags.split())
   return frozenset()
 

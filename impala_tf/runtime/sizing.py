@@ -70,7 +70,7 @@ def _choose(config: config_lib.Config, cores: Optional[int] = None
   """Chooses actors, environments and threads; see `fit`."""
   cores = num_cores() if cores is None else cores
   actors = _actors(config, cores)
-  num_processes = _num_processes(config, actors.number)
+  num_processes = 1 if config.experiment.in_process else actors.number
   envs = _envs(config, num_processes)
   _check(config, actors.number, num_processes, envs.number)
   return actors, envs, _threads(config, cores)
@@ -148,14 +148,9 @@ def fit(config: config_lib.Config,
 
 
 def fitted(number: Optional[int]) -> int:
-  """Returns a number that `fit` has filled in."""
+  """Returns a number that `fit` has filled in; it is for type checkers."""
   assert number is not None, 'fit() fills in what the config leaves open'
   return number
-
-
-def _num_processes(config: config_lib.Config, num_actors: int) -> int:
-  """Counts the processes that play."""
-  return 1 if config.experiment.in_process else num_actors
 
 
 def _is_synchronous(config: config_lib.Config) -> bool:
@@ -234,23 +229,18 @@ def explain(config: config_lib.Config) -> List[str]:
   """Explains the sizes of a run: one line for each number, with its reason."""
   actors, envs, threads = _choose(config)
   num_learners = config.learner.num_learners
-  is_several = num_learners > 1
-  lines = [_Size(num_learners).line('learner')] if is_several else []
-  each = ' each'
-  if config.learner_plays:
-    each = ''
-    lines.append('no actor process (the learner plays: '
-                 "ActorConfig.synchronisation = 'step')")
-  else:
-    lines.append(actors.line('actor process'))
-  if config.actor.env_processes:
-    lines.append(_Size(config.actor.env_processes).line(
-        'environment process', each))
-  lines.append(envs.line('environment', each))
-  lines.append(threads.line('learner thread', ' each' if is_several else ''))
-  if config.learner.precision != 'float32':
-    lines.append(precision.explain(config))
-  return lines
+  each = '' if config.learner_plays else ' each'
+  lines = [
+      num_learners > 1 and _Size(num_learners).line('learner'),
+      actors.line('actor process') if not config.learner_plays else
+      "no actor process (the learner plays: ActorConfig.synchronisation = "
+      "'step')",
+      config.actor.env_processes and _Size(config.actor.env_processes).line(
+          'environment process', each),
+      envs.line('environment', each),
+      threads.line('learner thread', ' each' if num_learners > 1 else ''),
+      config.learner.precision != 'float32' and precision.explain(config)]
+  return [line for line in lines if line]
 
 
 def num_workers(config: config_lib.Config, num_processes: int) -> int:
@@ -261,7 +251,8 @@ def num_workers(config: config_lib.Config, num_processes: int) -> int:
 def explain_workers(config: config_lib.Config) -> List[str]:
   """Explains the sizes of a run whose workers share parameters."""
   actors, *_ = _choose(config)
-  processes = actors._replace(number=_num_processes(config, actors.number))
-  workers = _Size(num_workers(config, processes.number))
-  return [processes.line('actor process'),
+  if config.experiment.in_process:
+    actors = actors._replace(number=1)
+  workers = _Size(num_workers(config, actors.number))
+  return [actors.line('actor process'),
           workers.line('worker', ' that take turns in them')]

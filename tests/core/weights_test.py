@@ -210,7 +210,8 @@ class _Sharing:
     self.publisher = _publisher(
         address, learners, lambda version: 10 * version, lambda table: [
             newest_sender.NewestSender(memory.write).write,
-            weights.on_demand(table, lambda: self.now)])
+            newest_sender.NewestSender(
+                weights.on_demand(table, lambda: self.now)).write])
     self.publisher.publish(0)
     self.actors, self.remote_actors = _variables(0), _variables(0)
     self.here = weights.Fetcher(address, self.actors)
