@@ -29,17 +29,12 @@ TakesFn = Callable[[Sequence[tf.Tensor]], tf.Tensor]
 
 
 class Refusals:
-  """Counts of refused unrolls by reason and sender; threads may share them.
-
-  Attributes:
-    total: number of unrolls refused so far.
-    num_replayed: number of refused unrolls from a shared replay, not the queue.
-  """
+  """Counts of refused unrolls by reason and sender; threads may share them."""
 
   def __init__(self, clock: Callable[[], float] = time.monotonic):
     """Starts without refusals; `clock` returns the time in seconds."""
     self.total = 0
-    self.num_replayed = 0
+    self.num_replayed = 0  # Of them, from a shared replay and not the queue.
     self._clock = clock
     self._in_a_row = 0
     self._last_batch = clock()

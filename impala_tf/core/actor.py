@@ -105,10 +105,8 @@ class Stopwatch:
 class Actor:
   """An actor that plays in lock-step and sends one batch of unrolls at a time.
 
-  Attributes:
-    writer: takes the unrolls.
-    stopwatch: seconds spent on weights, environment, inference, assembly,
-      write, and waiting for a full queue (queue_full).
+  `stopwatch` has the seconds of weights, environment, inference, assembly,
+  write, and of waiting for a full queue (queue_full).
   """
 
   def __init__(self, agent: agent_lib.Agent, environment: Any,

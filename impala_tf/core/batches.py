@@ -49,10 +49,7 @@ def make_batches(source: sampling.Source, packed: packing.Packing,
 
 
 def place_observations(unroll: types.Unroll, device: str) -> types.Unroll:
-  """Copies observations to a device, if they are not there.
-
-  All else is small, and the host reads it, too.
-  """
+  """Copies observations alone to a device: the host reads the rest, too."""
   with tf.device(device):
     observation = tf.identity(unroll.env_outputs.observation)
   return unroll._replace(

@@ -19,11 +19,10 @@ def train(batches: Iterator[Any], learner: interfaces.Learner,
           is_done: Callable[[], bool]) -> bool:
   """Learns until the run is done or `batches` end.
 
-  Callbacks are called in their order; `roles.learning` makes the list. They
-  share only the `Update`.
-
-  Batches are time-major. Returns whether the run is done, or a callback has
-  ended it with StopTraining. Then the callbacks after that one are not called.
+  Callbacks are called in their order (`roles.learning` makes the list), and
+  share only the `Update`. Batches are time-major. Returns whether the run is
+  done, or a callback has ended it with StopTraining. Then the callbacks after
+  that one are not called.
   """
   done = True
   while not is_done():

@@ -1,7 +1,4 @@
-"""The wiring of the tables: queue, replay, writer, batches, publisher.
-
-Like `experiment`, it makes parts from the config.
-"""
+"""The wiring of the tables: queue, replay, writer, batches, publisher."""
 
 import functools
 from typing import Iterable, List, Optional, Sequence, Tuple

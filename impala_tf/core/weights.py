@@ -71,15 +71,12 @@ def make_snapshot(variables: Sequence[tf.Variable]
 
 
 class Publisher:
-  """A callback that publishes parameters; several threads may share it.
-
-  `snapshot` copies the parameters.
-  """
+  """A callback that publishes parameters; several threads may share it."""
 
   def __init__(self, snapshot: Callable[[], np.ndarray],
                frames_at: Callable[[int], int],
                destinations: Sequence[WriteFn], is_late: bool = False):
-    """Stores the parts; `frames_at` maps updates to their frames.
+    """Stores `snapshot`, which copies parameters; `frames_at` maps updates.
 
     With `is_late`, parameters are published at `catch_up` only. In one process
     some eight updates are made before anybody fetches.
@@ -125,7 +122,6 @@ class Table:
   """The table for parameters, as a destination."""
 
   def __init__(self, address: str):
-    """Connects to the learner's server at 'host:port'."""
     self._client = reverb.Client(address)
     # Kept open: `client.insert` would open another, at twice the cost.
     self._writer = self._client.trajectory_writer(num_keep_alive_refs=1)
@@ -250,7 +246,6 @@ class Fetcher:
     return self._version
 
   def _ask_server(self) -> None:
-    """Finds the learner's memory, or else reads the table."""
     info = reverb_calls.server_info(self._client)
     if self._run_table and self._run_table not in info:
       raise ConnectionError('the learner there is of another config now')
@@ -265,7 +260,6 @@ class Fetcher:
       self._fetch_from_table(info[_TABLE], learner)
 
   def _fetch_from_table(self, info: Any, learner: Optional[str]) -> None:
-    """Brings the variables up to date with the table."""
     # The count of inserts takes half a millisecond and shows whether to ask.
     # `sample` would block on an empty table or a dead server.
     seen = (learner, info.rate_limiter_info.insert_stats.completed)
@@ -287,10 +281,7 @@ class Fetcher:
     self._assign(tf.constant(parameters))
 
   def wait(self, poll: waiting.PollFn) -> int:
-    """Fetches the parameters once some are published; returns their version.
-
-    Calls `poll` while there are none.
-    """
+    """Fetches parameters, calling `poll` until there are any; see `fetch`."""
     while (version := self.fetch()) is None:
       poll('it has published no parameters yet')
       time.sleep(_POLL_SECS)

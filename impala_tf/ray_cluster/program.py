@@ -51,7 +51,6 @@ class Report(NamedTuple):
 
 
 def _environment() -> Mapping[str, str]:
-  """Returns the variables that every program gets from this process."""
   handed_on = {name: value for name, value in os.environ.items()
                if name.startswith(_HANDED_ON)}
   paths = [str(_ROOT), *filter(None, [os.environ.get('PYTHONPATH')])]

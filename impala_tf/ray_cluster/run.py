@@ -83,13 +83,10 @@ def make_supervisor(config: config_lib.Config, run_dir: str,
                     ) -> supervisor.Supervisor:
   """Makes the supervisor of a run on the cluster.
 
-  Args:
-    config: has a number for `ActorConfig.num_actors`.
-    run_dir: an absolute path or a URL; claimed.
-    port: of the first learner's Reverb server; None for free ones.
-    needs: resources of each program.
-    wait_secs: longest wait for learners' room, and of roles for each other.
-    sharing_flags: for learners and actors of an agent that shares a replay.
+  `config` has a number of actors, and `run_dir`, an absolute path or a URL, is
+  claimed. `port` is that of the first learner's Reverb server, None for free
+  ones; `wait_secs` is the longest wait for learners' room, and of roles for
+  each other; `sharing_flags` are those of an agent that shares a replay.
   """
   learners = RayLearners(config, run_dir, log_dir, port, needs.learner,
                          wait_secs, sharing_flags)

@@ -1,7 +1,4 @@
-"""The loop that runs a fixed number of programs at a time.
-
-Programs may run on this machine or on others; nothing here depends on sweeps.
-"""
+"""The loop that runs so many programs at a time, here or elsewhere."""
 
 import math
 import signal
@@ -29,7 +26,6 @@ class Ended(NamedTuple):
 
 
 def _ended(program: program_lib.Program, were_all_stopped: bool) -> Ended:
-  """Describes the end of a program."""
   code = program.exit_code
   if program.state is State.LOST:
     return Ended(1, False, f'{program.how_it_ended()}, too often')
@@ -99,39 +95,6 @@ class _Job(supervisor.Peer):
         restarts.Restarts(program, turns.max_losses, math.inf))
 
 
-class _Server:
-  """A group's server, which is stopped after the group's programs."""
-
-  def __init__(self, peer: supervisor.Peer, names: Sequence[str]):
-    self.program = peer.program
-    self._peer = peer
-    self._names = names
-    self._deadline = math.inf  # Until it is asked to stop.
-
-  def tend(self, jobs: Mapping[str, _Job]) -> bool:
-    """Keeps it alive while a program of its group is among `jobs`.
-
-    Returns whether it is there; raises RunFailed or UserError if it died for
-    good.
-    """
-    self.program.collect()
-    if any(name in jobs for name in self._names):
-      self._peer.tend()
-      return True
-    self.stop()
-    if (self.program.state is State.RUNNING
-        and time.monotonic() < self._deadline):
-      return True
-    self.program.withdraw()
-    return False
-
-  def stop(self) -> None:
-    """Asks it to stop."""
-    if math.isinf(self._deadline):
-      self._deadline = time.monotonic() + _STOP_SECS
-      self.program.send(signal.SIGTERM)
-
-
 class Batch:
   """Programs that run, a fixed number at a time, until all have ended."""
 
@@ -144,7 +107,8 @@ class Batch:
     self._poll_secs = poll_secs
     self._room = room
     self._jobs: Dict[str, _Job] = {}
-    self._servers: List[_Server] = []
+    # Servers of groups that have begun, and until when they may stop.
+    self._servers: Dict[Group, float] = {}
     self._waiting: List[str] = []  # Names of programs without a place.
     self._resting: Dict[str, _Job] = {}  # Of some of these.
     self._signals = stop_signals.StopSignals()
@@ -171,8 +135,7 @@ class Batch:
             if len(self._jobs) + len(group.names) > self._num_jobs:
               break
             self._add(group, commands, turns)
-          self._servers = [server for server in self._servers
-                           if server.tend(self._jobs)]
+          self._tend_servers()
           for name in list(self._jobs):
             self._tend(name, on_end, turns)
           self._check_room()
@@ -183,8 +146,8 @@ class Batch:
       finally:
         for job in self._jobs.values():
           job.program.withdraw()
-        for server in self._servers:
-          server.program.withdraw()
+        for server in self._server_programs():
+          server.withdraw()
 
   def _add(self, group: Group, commands: Mapping[str, Sequence[str]],
            turns: Turns) -> None:
@@ -195,7 +158,26 @@ class Batch:
             self._make_program(name), commands[name], turns)
       self._jobs[name] = self._resting.pop(name)
     if group.server is not None:
-      self._servers.append(_Server(group.server, group.names))
+      self._servers[group] = math.inf
+
+  def _server_programs(self) -> List[program_lib.Program]:
+    return [group.server.program for group in self._servers if group.server]
+
+  def _tend_servers(self) -> None:
+    """Keeps servers alive while programs of their groups are to run."""
+    for group, deadline in list(self._servers.items()):
+      assert group.server is not None
+      program = group.server.program
+      program.collect()
+      if any(name in self._jobs for name in group.names):
+        group.server.tend()
+      elif math.isinf(deadline):
+        self._servers[group] = time.monotonic() + _STOP_SECS
+        program.send(signal.SIGTERM)
+      elif (program.state is not State.RUNNING
+            or time.monotonic() >= deadline):
+        program.withdraw()
+        del self._servers[group]
 
   def _check_room(self) -> None:
     if self._room is not None:
@@ -250,7 +232,7 @@ class Batch:
         job.program.withdraw()
       self._end(name, _ended(job.program, True), on_end)
     # After the programs, which would wait for a missing server.
-    for server in self._servers:
-      server.stop()
-    program_lib.wait_for_end(
-        [server.program for server in self._servers], deadline, self._signals)
+    servers = self._server_programs()
+    for server in servers:
+      server.send(signal.SIGTERM)
+    program_lib.wait_for_end(servers, deadline, self._signals)

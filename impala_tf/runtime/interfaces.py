@@ -36,26 +36,17 @@ class Reader(Protocol):
 
 @dataclasses.dataclass
 class Update:
-  """An update that was just made, for callbacks.
-
-  Attributes:
-    updates: updates of the run so far.
-    frames: environment frames learned from so far.
-    metrics: metrics by name, such as 'loss/total'; none of the loss if the
-      update was skipped.
-    batch: `types.Unroll` that it learned from, leading [T+1, B]; with A3C
-      `parameter_server.Segments`.
-    lags: int64 [B], policy lag of each unroll in updates.
-    wait_secs: seconds that the loop waited for the batch.
-    episode_return: mean return of the last 100 full episodes; None before so
-      many have ended.
-  """
-  updates: int
-  frames: int
+  """An update that was just made, for callbacks."""
+  updates: int  # Of the run so far.
+  frames: int  # Environment frames learned from so far.
+  # By name, such as 'loss/total'; none of the loss if the update was skipped.
   metrics: dict[str, Any]
+  # `types.Unroll` that it learned from, leading [T+1, B]; with A3C
+  # `parameter_server.Segments`.
   batch: Any
-  lags: np.ndarray
-  wait_secs: float
+  lags: np.ndarray  # Policy lag of each unroll in updates, int64 [B].
+  wait_secs: float  # Seconds that the loop waited for the batch.
+  # Mean return of the last 100 full episodes; None before so many have ended.
   episode_return: Optional[float] = None
 
 

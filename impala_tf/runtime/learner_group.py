@@ -9,8 +9,7 @@ An update waits for all learners, so all must agree on it: a learner that
 stopped alone would leave the others waiting. So they take turns. In each turn
 every learner reports whether it has a batch and whether it was asked to stop.
 They update if all have a batch, and stop together if one was asked to. Turns
-are short because signals are not handled within one; each costs a message of
-16 bytes. Logs gather their numbers by another.
+are short because signals are not handled within one; each costs 16 bytes.
 
 Once a learner is lost nothing is saved, and all processes start again from the
 last checkpoint. Actors too: their unrolls would be newer than the parameters.
@@ -229,7 +228,6 @@ def _names(place: Place, tasks: Sequence[int]) -> str:
 
 
 class _Together(Learners):
-  """Several learners that apply each update together."""
 
   def __init__(self, strategy: tf.distribute.Strategy, place: Place):
     super().__init__(strategy, place.task, len(place.addresses))
@@ -238,10 +236,7 @@ class _Together(Learners):
     self._gather = tf.function(self._in_graph, autograph=False)
 
   def _in_graph(self, row: tf.Tensor) -> tf.Tensor:
-    """Gathers rows [K] as [replicas, K] by one message.
-
-    TensorFlow's `all_gather` would send two.
-    """
+    """Gathers rows [K] as [replicas, K]; `all_gather` sends two messages."""
     number = self.strategy.num_replicas_in_sync
 
     def gather():
@@ -288,8 +283,6 @@ class _Together(Learners):
 
 
 class _Learner:
-  """A `learner.Learner` that notices the loss of another learner."""
-
   def __init__(self, learner: interfaces.Learner, learners: _Together):
     self.num_updates = learner.num_updates
     self.num_frames = learner.num_frames

@@ -34,7 +34,6 @@ class Program:
   No method waits for the program.
 
   Attributes:
-    name: name of the program, for messages; may have slashes.
     log_path: file on this machine that receives the program's output.
     state: stage as of the last method call; only `collect` notices an end.
   """
@@ -118,10 +117,7 @@ class Program:
 
 def wait_for_end(programs: Sequence[Program], deadline: float,
                  signals: stop_signals.StopSignals) -> None:
-  """Waits for programs to stop, until a deadline or a second signal.
-
-  The deadline is a time of the monotonic clock.
-  """
+  """Waits for programs to stop, a monotonic deadline or a second signal."""
   while (time.monotonic() < deadline and not signals.are_repeated and
          any(program.state is State.RUNNING for program in programs)):
     time.sleep(_STOP_POLL_SECS)

@@ -57,7 +57,6 @@ def _learner_share(config: config_lib.Config) -> float:
 
 
 class _Size(NamedTuple):
-  """A number, and the reason for it."""
   number: int
   reason: str = 'as configured'
 
@@ -67,7 +66,6 @@ class _Size(NamedTuple):
 
 def _choose(config: config_lib.Config, cores: Optional[int] = None
             ) -> Tuple[_Size, _Size, _Size]:
-  """Chooses actors, environments and threads; see `fit`."""
   cores = num_cores() if cores is None else cores
   actors = _actors(config, cores)
   num_processes = 1 if config.experiment.in_process else actors.number
@@ -154,7 +152,6 @@ def fitted(number: Optional[int]) -> int:
 
 
 def _is_synchronous(config: config_lib.Config) -> bool:
-  """Returns whether actors and learner wait for each other."""
   return config.actor.synchronisation != 'none'
 
 

@@ -1,7 +1,4 @@
-"""The loop that keeps a run's programs alive, and stops them together.
-
-Programs may run on this machine or on others. Standard library only.
-"""
+"""The loop that keeps a run's programs alive, and stops them together."""
 
 import functools
 import math
@@ -128,10 +125,7 @@ class Peer:
     self._due = 0.  # When the next start may be.
 
   def tend(self) -> None:
-    """Places or starts the program if it does not run.
-
-    Raises as `restarts.Restarts.note_death` does.
-    """
+    """Places or starts the program; raises as `Restarts.note_death` does."""
     program, now = self.program, time.monotonic()
     if program.state in (State.ENDED, State.LOST):
       is_lost = program.state is State.LOST

@@ -287,7 +287,6 @@ class Checkpointer:
       self._checkpoint.write(prefix)
 
   def _save_best(self, number: int, score: float) -> None:
-    """Writes the best checkpoint, and then removes the previous one."""
     best = Best(os.path.join(self._directory, f'{BEST}-{number}'), number,
                 score)
     try:

@@ -17,8 +17,6 @@ _CLOSE_SECS = 30.
 
 
 class _FileAppender:
-  """A log in one file, to which each line is appended whole or not at all."""
-
   def __init__(self, path: str):
     # Unbuffered, so that no part of a lost line comes later.
     self._file = open(path, 'ab', buffering=0)
@@ -114,15 +112,12 @@ def sync(path: str) -> None:
 
 
 class _FileReader:
-  """A reader that follows a log in one file."""
-
   def __init__(self, path: str):
     self._path = path
     self._file_number: Optional[int] = None
     self._offset = 0
 
   def new_lines(self) -> List[bytes]:
-    """See `open_for_reading`."""
     try:
       with open(self._path, 'rb') as file:
         number = os.fstat(file.fileno()).st_ino
@@ -137,14 +132,11 @@ class _FileReader:
 
 
 class _RemoteReader:
-  """A reader that follows a log behind a URL."""
-
   def __init__(self, path: str):
     self._path = path
     self._content = b''  # At the last call.
 
   def new_lines(self) -> List[bytes]:
-    """See `open_for_reading`."""
     try:
       content = files.read(self._path)
     except FileNotFoundError:
