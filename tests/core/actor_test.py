@@ -11,7 +11,6 @@ import tensorflow as tf
 from impala_tf import config
 from impala_tf import types
 from impala_tf.agents import agent as agent_lib
-from impala_tf.comms import packing
 from impala_tf.core import actor as actor_lib
 from impala_tf.envs import environment
 from impala_tf.maths import distributions
@@ -92,6 +91,7 @@ class FakeWriter:
 
   def write(self, unroll):
     self._log.append('write')
+    assert unroll.row == len(self.unrolls) % E
     self.unrolls.append(tf.nest.map_structure(np.copy, unroll.unroll))
 
   def flush(self, max_pending=0):
@@ -193,24 +193,6 @@ def test_unrolls_agree_with_their_spec(make_run, frame_stack, use_lstm):
     assert list(unroll.env_outputs.observation.shape) == observation
     assert list(unroll.agent_outputs.policy_logits.shape) == steps + [A]
     assert (unroll.core_state == ()) != use_lstm
-
-
-def test_unrolls_lie_as_they_are_sent(make_run):
-  """Values written to an unroll are unpacked from its columns."""
-  spec = make_run(STACK, True).spec
-  buffer = actor_lib.UnrollBuffer(spec, np.array([7, 4], np.int32), STACK)
-  packed = packing.Packing(spec)
-  stamp = packing.Stamp(np.int64(1), np.int64(2))
-  for number, (columns, unroll, row) in enumerate(buffer.unrolls(), start=1):
-    assert row == number - 1
-    for i, array in enumerate(tf.nest.flatten(unroll)):
-      array[...] = number + i
-    packed.put_stamp(columns, stamp)
-    assert packed.stamp([tf.constant(column) for column in columns]) == stamp
-    unpacked = packed.unpack([tf.constant(column[np.newaxis])
-                              for column in columns])
-    for array, sent in zip(tf.nest.flatten(unroll), tf.nest.flatten(unpacked)):
-      np.testing.assert_array_equal(array, sent[0])
 
 
 def test_rows_are_those_of_the_environment_with_raw_rewards(run):

@@ -239,23 +239,16 @@ def test_row_summarises_the_updates_since_the_last(tmp_path):
   assert row['episodes'] == 0 and 'episode_return' not in row
 
 
-def test_episodes_are_counted_once_at_their_ends(tmp_path):
+def test_episodes_count_once_at_their_ends_and_lost_ones_in_a_column(tmp_path):
   # x_0 is FIRST: that episode's end was in the unroll before.
-  run = _Run(tmp_path, [_unroll(returns=[5., 1., 3.], step_type=FIRST)])
-  row, = run.rows
-  assert row['episodes'] == 3
-  assert row['episode_return'] == 3. and row['episode_steps'] == 7.
-
-
-def test_lost_episodes_have_a_column_and_no_return(tmp_path):
-  unroll = _unroll(returns=[5., 1., 3.])
+  unroll = _unroll(returns=[5., 1., 3.], step_type=FIRST)
   steps = np.array(unroll.env_outputs.episode_steps)
   steps[1, 0] = 0  # Of the first.
   run = _Run(tmp_path, [unroll._replace(env_outputs=unroll.env_outputs._replace(
       episode_steps=tf.constant(steps)))], levels=('tmaze/1', 'catch'))
   row, = run.rows
   assert row['episodes'] == 2 and row['episodes_lost'] == 1
-  assert row['episode_return'] == 2.
+  assert row['episode_return'] == 2. and row['episode_steps'] == 7.
   assert 'level/catch/episode_return' in row
 
 

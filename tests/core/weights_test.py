@@ -313,23 +313,6 @@ def test_parameters_of_another_agent_are_refused_whole(sharing, may_share):
   assert _values(small) == [[0., 0.]]
 
 
-def test_death_within_a_write_is_an_error(sharing):
-  sharing.publish(1)
-  _until(lambda: sharing.here.fetch() == 1)
-
-  class Deadly:
-    size = 9
-
-    def __array__(self, *_):
-      raise SystemExit
-
-  with pytest.raises(SystemExit):
-    sharing.memory.write(parameter_memory.Stamp(2, 20), Deadly())
-  with pytest.raises(ConnectionError, match='died while it wrote'):
-    sharing.here.fetch()
-  assert _values(sharing.actors)[2] == 1.
-
-
 @pytest.mark.parametrize('may_share', [True, False])
 def test_new_learner_at_the_port_is_followed(may_share):
   """Even if it has published as often as the old one had."""
