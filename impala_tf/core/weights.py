@@ -21,7 +21,6 @@ import reverb
 import tensorflow as tf
 
 from impala_tf.agents import acting
-from impala_tf.comms import newest_sender
 from impala_tf.comms import parameter_memory
 from impala_tf.comms import reverb_calls
 from impala_tf.runtime import interfaces
@@ -139,6 +138,41 @@ class Table:
     return info.rate_limiter_info.sample_stats.completed
 
 
+class NewestSender:
+  """A sender of snapshots in a separate thread, for which nobody waits.
+
+  A snapshot that is still waiting when the next arrives is dropped.
+  """
+
+  def __init__(self, write: WriteFn):
+    """Starts the thread, which calls `write` until it raises an exception."""
+    self._write = write
+    self._newest: Optional[tuple[parameter_memory.Stamp, np.ndarray]] = None
+    self._error: Optional[Exception] = None
+    self._wake = threading.Condition()
+    threading.Thread(target=self._run, daemon=True).start()
+
+  def write(self, stamp: parameter_memory.Stamp, snapshot: np.ndarray) -> None:
+    """Hands over a snapshot; RuntimeError if an earlier one was not written."""
+    with self._wake:
+      if self._error is not None:
+        raise RuntimeError('publishing the parameters failed') from self._error
+      self._newest = (stamp, snapshot)
+      self._wake.notify()
+
+  def _run(self):
+    while True:
+      with self._wake:
+        self._wake.wait_for(lambda: self._newest is not None)
+        newest, self._newest = self._newest, None
+      try:
+        self._write(*newest)
+      except Exception as error:  # pylint: disable=broad-except
+        with self._wake:
+          self._error = error
+        return
+
+
 def on_demand(table: Table, clock: Callable[[], float] = time.monotonic
               ) -> WriteFn:
   """Makes a destination beside a memory, written seldom unless it is read."""
@@ -182,7 +216,7 @@ def in_other_processes(table: Table, memory: Optional[parameter_memory.Memory],
   writes = [table.write if all_wait or memory is None else on_demand(table)]
   if memory is not None:
     writes.insert(0, memory.write)
-  return [newest_sender.NewestSender(write).write for write in writes]
+  return [NewestSender(write).write for write in writes]
 
 
 class Fetcher:

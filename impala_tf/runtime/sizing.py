@@ -4,6 +4,7 @@ Numbers that the config leaves open (None) follow from the number of cores. The
 measurements behind the rules are in lab/reports/sizes.md and speed.md.
 """
 
+import contextlib
 import dataclasses
 import math
 import os
@@ -253,3 +254,19 @@ def explain_workers(config: config_lib.Config) -> List[str]:
   workers = _Size(num_workers(config, actors.number))
   return [actors.line('actor process'),
           workers.line('worker', ' that take turns in them')]
+
+
+def set_threads(num_threads: int) -> None:
+  """Sets the number of threads (at least 1) if TensorFlow has not started yet.
+
+  Two threads run one operation each, such as a layer's gradients of its input
+  and of its kernel. That costs less CPU than sharing each operation. Three or
+  more threads share operations, two at a time: otherwise a third core would be
+  idle (lab/reports/speed.md has the numbers).
+  """
+  import tensorflow as tf  # Whoever only counts does without.
+  # In the user's process it may have started; then its number stays.
+  with contextlib.suppress(RuntimeError):
+    tf.config.threading.set_intra_op_parallelism_threads(
+        num_threads if num_threads > 2 else 1)
+    tf.config.threading.set_inter_op_parallelism_threads(min(num_threads, 2))
