@@ -1,5 +1,6 @@
 """The learner's loop: read a batch, update, call the callbacks."""
 
+import contextlib
 import dataclasses
 import itertools
 import time
@@ -16,13 +17,15 @@ AgreeFn = Callable[[bool, bool], tuple[bool, bool]]
 
 def train(batches: Iterator[Any], learner: interfaces.Learner,
           callbacks: Sequence[interfaces.Callback],
-          is_done: Callable[[], bool]) -> bool:
+          is_done: Callable[[], bool],
+          updating: Callable[[], contextlib.AbstractContextManager] =
+          contextlib.nullcontext) -> bool:
   """Learns until the run is done or `batches` end.
 
   Callbacks are called in their order (`roles.learning` makes the list), and
   share only the `Update`. Batches are time-major. Returns whether the run is
   done, or a callback has ended it with StopTraining. Then the callbacks after
-  that one are not called.
+  that one are not called. Each update is made within a context of `updating`.
   """
   done = True
   while not is_done():
@@ -34,7 +37,8 @@ def train(batches: Iterator[Any], learner: interfaces.Learner,
     wait_secs = time.monotonic() - start
     # Updates between the parameters that acted and this one, for each unroll.
     lags = learner.num_updates.numpy() - batch.policy_version.numpy()
-    metrics = learner.update(batch)
+    with updating():
+      metrics = learner.update(batch)
     update = interfaces.Update(
         int(learner.num_updates.numpy()), int(learner.num_frames.numpy()),
         metrics, batch, lags, wait_secs)

@@ -19,16 +19,14 @@ import contextlib
 import faulthandler
 import os
 import time
-from typing import Dict, Iterator, List, NamedTuple, Sequence, Tuple
+from typing import Iterator, List, NamedTuple, Sequence, Tuple
 import zlib
 
 import numpy as np
 import tensorflow as tf
 
 from impala_tf import config as config_lib
-from impala_tf import types
 from impala_tf.config import fingerprint as fingerprint_lib
-from impala_tf.runtime import interfaces
 from impala_tf.runtime import ports
 from impala_tf.runtime import waiting
 from impala_tf.storage import files
@@ -80,9 +78,9 @@ class Learners:
     """Makes a context that raises PeerLost if another learner has gone."""
     return contextlib.nullcontext()
 
-  def wrap_learner(self, learner: interfaces.Learner) -> interfaces.Learner:
-    """Wraps a `learner.Learner` so that it notices the loss of others."""
-    return learner
+  def updating(self) -> contextlib.AbstractContextManager:
+    """Makes a context like that of `noticing_loss`, for a short computation."""
+    return contextlib.nullcontext()
 
   def own_directory(self, run_dir: str) -> str:
     """Returns the directory of this learner's log and other files."""
@@ -250,9 +248,14 @@ class _Together(Learners):
     return self.strategy.experimental_local_results(rows)[0]
 
   def gather(self, numbers: Sequence[float]) -> np.ndarray:
-    with self.noticing_loss(), ending_after(_TIMEOUT_SECS):
+    with self.updating():
       rows = self._gather(tf.constant(numbers, tf.float64)).numpy()
     return rows[::self._num_local]  # Devices of one learner have equal rows.
+
+  @contextlib.contextmanager
+  def updating(self):
+    with self.noticing_loss(), ending_after(_TIMEOUT_SECS):
+      yield
 
   @contextlib.contextmanager
   def noticing_loss(self):
@@ -277,20 +280,3 @@ class _Together(Learners):
       if time.monotonic() > until:
         return f'{_names(self._place, others)}, where something still listens'
       time.sleep(_POLL_SECS)
-
-  def wrap_learner(self, learner: interfaces.Learner) -> interfaces.Learner:
-    return _Learner(learner, self)
-
-
-class _Learner:
-  def __init__(self, learner: interfaces.Learner, learners: _Together):
-    self.num_updates = learner.num_updates
-    self.num_frames = learner.num_frames
-    self.hyperparameters = learner.hyperparameters
-    self._learner = learner
-    self._learners = learners
-
-  def update(self, unroll: types.Unroll) -> Dict[str, np.float32]:
-    """Applies one update; raises PeerLost if another learner has gone."""
-    with self._learners.noticing_loss(), ending_after(_TIMEOUT_SECS):
-      return self._learner.update(unroll)

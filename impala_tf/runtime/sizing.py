@@ -49,14 +49,6 @@ def memory_bytes(limit_paths: Sequence[str] = _CGROUP_LIMITS) -> int:
   return min(limits)
 
 
-def _learner_share(config: config_lib.Config) -> float:
-  """Returns the share of learning in all work; it grows with replay."""
-  share = _LEARNER_SHARE.get(
-      config.agent.torso, _LEARNER_SHARE['shallow'])  # The user's own.
-  learning = share * config.learner.batch_size / config.num_fresh
-  return learning / (learning + 1 - share)
-
-
 class _Size(NamedTuple):
   number: int
   reason: str = 'as configured'
@@ -124,7 +116,10 @@ def _threads(config: config_lib.Config, cores: int) -> _Size:
     return _Size(config.learner.num_threads)
   if _is_synchronous(config):
     return _Size(cores, f'all of {of_cores}, which nobody else needs meanwhile')
-  share = _learner_share(config)
+  share = _LEARNER_SHARE.get(
+      config.agent.torso, _LEARNER_SHARE['shallow'])  # The user's own.
+  learning = share * config.learner.batch_size / config.num_fresh
+  share = learning / (learning + 1 - share)  # It grows with replay.
   among = f' for {num_learners} learners' if num_learners > 1 else ''
   return _Size(min(cores, math.ceil(share * cores / num_learners + 0.5)),
                f'{share:.0%} of {of_cores}{among}, and half of one')
