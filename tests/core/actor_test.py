@@ -219,8 +219,12 @@ def test_recorded_actions_are_those_the_environment_played(
   assert len({a for x in run.environment.actions for a in x}) > 2
 
 
-def test_frames_travel_once_and_restack_to_those_of_the_environment(run):
+def test_frames_travel_once_and_restack_to_those_of_the_environment(
+    run, make_run):
+  plain = make_run(1, True)  # Without a stack, they travel as they are.
   for k in range(NUM_UNROLLS):
+    np.testing.assert_array_equal(plain.batch(k).env_outputs.observation,
+                                  plain.rows(k).observation)
     unroll, rows = run.batch(k), run.rows(k)
     observation = unroll.env_outputs.observation
     # Their newest frames, behind the older ones of x_0.
@@ -229,13 +233,6 @@ def test_frames_travel_once_and_restack_to_those_of_the_environment(run):
     restacked = frame_stacks.restack(tf.constant(observation),
                                tf.constant(unroll.env_outputs.step_type))
     np.testing.assert_array_equal(restacked, rows.observation)
-
-
-def test_plain_observations_travel_as_they_are(make_run):
-  run = make_run(1, True)
-  for k in range(NUM_UNROLLS):
-    np.testing.assert_array_equal(run.batch(k).env_outputs.observation,
-                                  run.rows(k).observation)
 
 
 def test_the_last_step_of_an_unroll_is_the_first_of_the_next(run):
