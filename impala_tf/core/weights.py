@@ -6,9 +6,7 @@ parameters only, as one flat vector, which is one copy for all variables. Beside
 them are the numbers of learner updates and environment frames behind them.
 
 Actors fetch; nobody sends to them. A fetch serves the E unrolls that an actor
-plays at once. So an update has B/E fetches, however many actors share them, and
-each gets the newest parameters (docs/scaling.md). If E is small,
-`ActorConfig.fetch_interval_unrolls` makes an actor keep them longer.
+plays at once: an update has B/E fetches, however many actors share them.
 """
 
 import collections

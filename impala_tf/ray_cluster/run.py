@@ -53,14 +53,15 @@ class RayLearners(supervisor.Learners):
         number, lambda name: ray_program.RayProgram(
             name, log_dir, needs, needed=needed_paths(run_dir)),
         restarts.JointRestarts(config.actor.max_restarts,
-                               config.actor.restart_window_secs), room=room)
+                               config.actor.restart_window_secs),
+        self._addressed, room=room)
     # HOST:PORT of each one's Reverb server, as of the last start.
     self.addresses: List[str] = []
     self._flags = [f'--wait_secs={wait_secs:g}', f'--run_dir={run_dir}',
                    *sharing_flags]
     self._port = port
 
-  def _commands(self) -> Sequence[Sequence[str]]:
+  def _addressed(self) -> Sequence[Sequence[str]]:
     """Returns a command for each learner, or none until ports differ."""
     places = [program.report for program in self.programs]
     addresses = [

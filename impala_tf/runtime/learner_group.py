@@ -5,11 +5,10 @@ TensorFlow's MultiWorkerMirroredStrategy keeps their parameters equal by summing
 all gradients. Since losses are sums, an update equals that of a single learner
 with all batches as one (figure 1 of the paper, right).
 
-An update waits for all learners, so all must agree on it: a learner that
-stopped alone would leave the others waiting. So they take turns. In each turn
-every learner reports whether it has a batch and whether it was asked to stop.
-They update if all have a batch, and stop together if one was asked to. Turns
-are short because signals are not handled within one; each costs 16 bytes.
+An update waits for all learners: one that stopped alone would leave the others
+waiting. So they take turns, in which each reports whether it has a batch, and
+whether it was asked to stop. They update if all have one, and stop together if
+one was asked to. Turns are short because signals are not handled within one.
 
 Once a learner is lost nothing is saved, and all processes start again from the
 last checkpoint. Actors too: their unrolls would be newer than the parameters.

@@ -125,7 +125,7 @@ def make_supervisor(
   learners = supervisor.Learners(
       0 if learner_is_done else len(learner_commands), make_program,
       restarts.JointRestarts(max_restarts, restart_window_secs),
-      learner_commands, learner_is_done)
+      lambda: learner_commands, learner_is_done)
   return supervisor.Supervisor(
       learners, make_program, actor_command, num_actors, evaluator_command,
       max_restarts, restart_window_secs, _SUPERVISOR_POLL_SECS)

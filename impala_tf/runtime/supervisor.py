@@ -29,25 +29,23 @@ class Learners:
   def __init__(self, number: int,
                make_program: Callable[[str], program_lib.Program],
                restart: restarts.JointRestarts,
-               commands: Sequence[Sequence[str]] = (),
+               commands: Callable[[], Sequence[Sequence[str]]],
                is_done: Optional[Callable[[], bool]] = None,
                room: Optional[waiting.Waiting] = None):
-    """Prepares the learners; `is_done` asks a learner outside of them.
+    """Prepares the learners.
 
-    `room` is polled while learners have no place.
+    `commands` makes one for each placed learner, or none to try again later;
+    `is_done` asks a learner outside of them; `room` is polled while learners
+    have no place.
     """
     self.programs: Sequence[program_lib.Program] = [
         make_program(f'learner_{i}' if i else 'learner')
         for i in range(number)]
     self._restarts = restart
-    self._fixed_commands = commands
+    self._commands = commands
     self._is_done = is_done
     self._room = room
     self._noticed: Optional[float] = None  # When the first death was seen.
-
-  def _commands(self) -> Sequence[Sequence[str]]:
-    """Returns a command for each placed learner; none to try again later."""
-    return self._fixed_commands
 
   @property
   def are_running(self) -> bool:

@@ -5,9 +5,10 @@ log is rewritten; rows are small and seconds apart.
 """
 
 import errno
+import io
 import os
 import threading
-from typing import IO, Callable, List, Optional, Union
+from typing import Callable, List, Optional, Union
 
 from absl import logging
 
@@ -16,20 +17,14 @@ from impala_tf.storage import files
 _CLOSE_SECS = 30.
 
 
-class _FileAppender:
-  def __init__(self, path: str):
-    # Unbuffered, so that no part of a lost line comes later.
-    self._file = open(path, 'ab', buffering=0)
-
+# Not buffered, so that no part of a lost line comes later.
+class _FileAppender(io.FileIO):
   def append(self, line: bytes) -> None:
     """Appends a line; drops it and raises OSError if there is no room."""
-    _append(self._file, line, os.fstat(self._file.fileno()).st_size)
-
-  def close(self) -> None:
-    self._file.close()
+    _append(self, line, os.fstat(self.fileno()).st_size)
 
 
-def _append(file: IO[bytes], line: bytes, start: int,
+def _append(file: io.FileIO, line: bytes, start: int,
             directory: Optional[str] = None) -> None:
   """Appends at `start` a line that, with a `directory`, survives a crash."""
   try:
@@ -86,7 +81,9 @@ Appender = Union[_FileAppender, _RemoteAppender]
 
 def open_for_appending(path: str) -> Appender:
   """Opens a log in a directory that exists; raises OSError if it cannot."""
-  return _RemoteAppender(path) if files.is_url(path) else _FileAppender(path)
+  if files.is_url(path):
+    return _RemoteAppender(path)
+  return _FileAppender(path, 'a')
 
 
 def append_durably(path: str, line: bytes) -> None:
@@ -95,7 +92,7 @@ def append_durably(path: str, line: bytes) -> None:
   It first removes half a line of a killed process. Raises OSError if there is
   no room, and leaves the file as before.
   """
-  with open(path, 'ab+', buffering=0) as file:
+  with io.FileIO(path, 'a+') as file:
     file.seek(0)
     start = file.read().rfind(b'\n') + 1
     file.truncate(start)

@@ -8,9 +8,10 @@ from impala_tf.runtime import user_modules
 
 def test_no_two_starts_of_actors_have_one_seed():
   # A run that goes on after 2,000 updates, and again after 5,000.
-  seeds = [role_commands.actor_seed(task, attempt, num_updates)
+  seeds = [role_commands.actor('x:1', task, attempt, num_updates=updates)[6]
            for task in range(100) for attempt in range(30)
-           for num_updates in (0, 2_000, 5_000)]
+           for updates in (0, 2_000, 5_000)]
+  assert seeds[0] == '--seed=0'
   assert len(set(seeds)) == len(seeds)
 
 
