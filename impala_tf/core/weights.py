@@ -218,13 +218,7 @@ def in_other_processes(table: Table, memory: Optional[parameter_memory.Memory],
 
 
 class Fetcher:
-  """A fetcher that brings an actor's variables up to date.
-
-  Attributes:
-    frames: environment frames behind the newest fetched parameters.
-    learner: unique name of the learner's process that published them; None if
-      it has no memory to share.
-  """
+  """A fetcher that brings an actor's variables up to date."""
 
   def __init__(self, address: str, variables: Sequence[tf.Variable],
                run_table: Optional[str] = None, interval: int = 1,
@@ -252,7 +246,9 @@ class Fetcher:
     # Which learner, and its inserts.
     self._seen_in_table: tuple[Optional[str], int] = (None, 0)
     self._version: Optional[int] = None
-    self.frames = 0
+    self.frames = 0  # Environment frames behind the newest fetched parameters.
+    # Unique name of the learner's process that published them; None if it has
+    # no memory to share.
     self.learner: Optional[str] = None
 
   def fetch(self) -> Optional[int]:

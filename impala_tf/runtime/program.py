@@ -31,11 +31,7 @@ class State(enum.Enum):
 class Program:
   """A program with a log file, on this machine or on a node of a cluster.
 
-  No method waits for the program.
-
-  Attributes:
-    log_path: file on this machine that receives the program's output.
-    state: stage as of the last method call; only `collect` notices an end.
+  No method waits for the program; only `collect` notices its end, in `state`.
   """
 
   def __init__(self, name: str, log_dir: pathlib.Path):
