@@ -194,8 +194,7 @@ def delayed(write: WriteFn, lag_updates: int) -> WriteFn:
 
   Before there are so many, it gets the oldest parameters.
   """
-  waiting = collections.deque[
-      tuple[parameter_memory.Stamp, np.ndarray]](maxlen=lag_updates + 1)
+  waiting: collections.deque = collections.deque(maxlen=lag_updates + 1)
 
   def write_oldest(stamp, parameters):
     waiting.append((stamp, parameters))

@@ -33,11 +33,6 @@ def instructions() -> str:
               '')
 
 
-def is_cpu(device: str) -> bool:
-  """Returns whether TensorFlow's name of a device is that of a CPU."""
-  return 'CPU' in device.upper()
-
-
 def of_learner(config: config_lib.Config, device: str = 'CPU') -> str:
   """Chooses 'float32' or 'mixed_bfloat16' for the learner's torso.
 
@@ -56,7 +51,7 @@ def _choose(config: config_lib.Config, device: str = 'CPU') -> Tuple[str, str]:
   if config.agent.torso not in _THAT_GAIN:
     return 'float32', f'nothing to gain with the torso {config.agent.torso!r}'
   has = instructions()
-  return ('mixed_bfloat16' if has and is_cpu(device) else 'float32',
+  return ('mixed_bfloat16' if has and 'CPU' in device.upper() else 'float32',
           f'this processor has {has or "no instructions for bfloat16"}')
 
 
