@@ -15,6 +15,7 @@ from impala_tf.agents import agent as agent_lib
 from impala_tf.algorithms import impala
 from impala_tf.core import learner as learner_lib
 from impala_tf.maths import distributions
+from impala_tf.maths import frame_stacks
 from impala_tf.optimizers import hyperparameters as hyperparameters_lib
 from impala_tf.optimizers import rmsprop
 from tests.fixtures import two_cpus
@@ -22,7 +23,6 @@ from tests.fixtures import two_cpus
 T, B, A, SHAPE = 6, 4, 3, (10, 5)  # Observations and actions of Catch.
 L = 3  # Words of an instruction.
 STACK = 4
-FIRST = 0
 FRAMES_PER_STEP = 4
 FRAMES_PER_UPDATE = T * B * FRAMES_PER_STEP
 LEARNING_RATE, MAX_NORM = 0.05, 0.7
@@ -422,20 +422,13 @@ def test_entropy_cost_falls_linearly_with_the_frames_to_its_last_share():
 
 @pytest.mark.parametrize('compile_step', [False, True])
 def test_stacked_frames_are_stacked_again_within_the_step(compile_step):
-  stack, height, width = 3, 2, 4
-  rng = np.random.default_rng(0)
   unroll = _unroll()
-  step_type = unroll.env_outputs.step_type.numpy()
-  stacks = np.zeros([T + 1, B, height, width, stack], np.uint8)
-  stacks[0] = rng.integers(1, 256, size=stacks[0].shape)
-  for t in range(1, T + 1):
-    going_on = step_type[t, :, None, None, None] != FIRST
-    stacks[t, ..., :-1] = stacks[t - 1, ..., 1:] * going_on
-    stacks[t, ..., -1] = rng.integers(1, 256, size=[B, height, width])
-  travelling = np.concatenate(
-      [np.moveaxis(stacks[0], -1, 0), stacks[1:, ..., -1]])
+  travelling = tf.constant(np.random.default_rng(0).integers(
+      1, 256, size=[T + STACK, B, 2, 4]).astype(np.uint8))
+  stacks = frame_stacks.restack(travelling, unroll.env_outputs.step_type)
+  assert stacks.shape == [T + 1, B, 2, 4, STACK]
   unroll = unroll._replace(env_outputs=unroll.env_outputs._replace(
-      observation=tf.constant(travelling)))
+      observation=travelling))
   np.testing.assert_array_equal(_observed(unroll, compile_step), stacks)
 
 
