@@ -39,7 +39,7 @@ class Refusals:
     self._in_a_row = 0
     self._last_batch = clock()
     self._unreported: Counter[str] = collections.Counter()
-    self._last_warning: Optional[float] = None
+    self._next_warning = float('-inf')
     self._lock = threading.Lock()
 
   def add(self, sender: int, reason: str, agent: Optional[int] = None) -> None:
@@ -56,9 +56,8 @@ class Refusals:
       self._in_a_row += 1
       self._unreported[f'{reason}, from {name}'] += 1
       now = self._clock()
-      if (self._last_warning is None or
-          now - self._last_warning >= _WARNING_INTERVAL_SECS):
-        self._last_warning = now
+      if now >= self._next_warning:
+        self._next_warning = now + _WARNING_INTERVAL_SECS
         logging.warning('Unrolls refused: %s; %d in all', self._pop_counts(),
                         self.total)
 

@@ -31,8 +31,7 @@ class UnrollBuffer:
                frame_stack: int):
     """Allocates the arrays, which each batch of unrolls uses again.
 
-    `spec` is `types.unroll_spec`'s, `level_index` int32 [E], and `frame_stack`
-    S of `types.Unroll`.
+    `spec` is `types.unroll_spec`'s, `level_index` int32 [E], `frame_stack` S.
     """
     num_envs = len(level_index)
     self._frame_stack = frame_stack

@@ -35,8 +35,7 @@ def make_batches(source: sampling.Source, packed: packing.Packing,
   """
   is_taken = unroll_filter.refusing(
       packed, fingerprint, refusals, agent,
-      # No other unroll could replace one that is not finite, so its batch is
-      # skipped.
+      # None could replace one that is not finite: its batch is skipped.
       must_be_finite=first_version is None)
   if first_version is not None:
     is_taken = unroll_filter.of_one_version(

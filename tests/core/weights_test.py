@@ -171,23 +171,6 @@ def _suspend(process):
   assert os.WIFSTOPPED(status)
 
 
-@pytest.mark.slow
-def test_server_that_was_suspended_is_waited_for():
-  with unrolls.server_process() as (process, address):
-    publisher = _publisher(address, unrolls.variables())
-    _suspend(process)
-    publishing = threading.Thread(
-        target=publisher.publish, args=(7,), daemon=True)
-    publishing.start()
-    # Longer than one of the timeouts that it waits in turn.
-    publishing.join(timeout=1.5)
-    assert publishing.is_alive()
-    process.send_signal(signal.SIGCONT)
-    publishing.join(timeout=programs.DEADLINE_SECS)
-    assert not publishing.is_alive()
-    assert weights.Fetcher(address, unrolls.variables()).fetch() == 7
-
-
 # Through the learner's memory.
 
 
