@@ -334,10 +334,3 @@ def test_returns_go_on_over_unrolls_and_lost_lives(run):
         env_outputs.episode_return[k == 0:], expected[rows])
     np.testing.assert_array_equal(
         env_outputs.episode_steps[k == 0:], steps[rows])
-
-
-def test_the_same_seed_plays_the_same_game(run):
-  again = Run()
-  for x, y in zip(tf.nest.flatten(list(run.unrolls.flat)),
-                  tf.nest.flatten(list(again.unrolls.flat))):
-    np.testing.assert_array_equal(x, y)

@@ -164,13 +164,6 @@ def test_delayed_publisher_is_exactly_so_many_updates_late(lag_updates):
       assert fetcher.fetch() == expected == _values(actors)[2]
 
 
-def _suspend(process):
-  """Stops a process; returns once all of its threads have stopped."""
-  process.send_signal(signal.SIGSTOP)
-  _, status = os.waitpid(process.pid, os.WUNTRACED)
-  assert os.WIFSTOPPED(status)
-
-
 # Through the learner's memory.
 
 
@@ -275,7 +268,8 @@ def test_updates_do_not_wait_for_a_server_that_was_stopped():
         address, variables, through=_background(memory, all_wait=True))
     publisher.publish(0)
     reader = parameter_memory.find([memory.table_name])
-    _suspend(process)
+    process.send_signal(signal.SIGSTOP)
+    os.waitpid(process.pid, os.WUNTRACED)  # Until all of its threads stand.
     start = time.monotonic()
     for version in range(1, 4):
       publisher.publish(version)
