@@ -158,7 +158,7 @@ class SegmentMetrics:
   def __init__(self, skipped: skipped_updates.SkippedUpdates):
     self._skipped = skipped
 
-  def after_update(self, update: interfaces.Update[Segments]) -> None:
+  def after_update(self, update: interfaces.Update) -> None:
     """Sets the update's metrics."""
     values: Dict[str, List[float]] = collections.defaultdict(list)
     for record in update.batch.records:

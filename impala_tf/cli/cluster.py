@@ -96,7 +96,7 @@ def _train(args: argparse.Namespace, config: config_lib.Config,
       beginning.warm_start(run_dir, args.init_from, resuming)
       beginning.show_network(open_ports, why_public)
       beginning.show_logs(run_dir)
-      run = cluster_run.ClusterRun(
+      run = cluster_run.make_supervisor(
           plan.config,
           run_dir if files.is_url(run_dir) else os.path.abspath(run_dir),
           log_dir, args.port, plan.needs, args.wait_secs,

@@ -38,7 +38,6 @@ class Packing:
     signature: a `tf.TensorSpec` for each column. Sizes are only in names, as in
       float32_336: an actor of an earlier run with another size would end the
       learner's reading if shapes had them.
-    sizes: N of each column.
   """
 
   def __init__(self, spec: types.Unroll):
@@ -50,7 +49,7 @@ class Packing:
     for i, field in enumerate(self._fields):
       self._columns.setdefault(field.dtype, []).append(i)
     self._stamped = list(self._columns).index(tf.int64)
-    self.sizes = tuple(
+    self.sizes = tuple(  # N of each column.
         sum(self._sizes(members)) for members in self._columns.values())
     self.signature: Tuple[tf.TensorSpec, ...] = tuple(
         tf.TensorSpec([None], dtype, f'{dtype.name}_{size}')

@@ -1,7 +1,4 @@
-"""tf.data's end of a Reverb table: samples, as batches of packed unrolls.
-
-The only module that transposes.
-"""
+"""tf.data's end of a Reverb table; no other module transposes."""
 
 from typing import NamedTuple
 

@@ -29,22 +29,17 @@ TakesFn = Callable[[Sequence[tf.Tensor]], tf.Tensor]
 
 
 class Refusals:
-  """Counts of refused unrolls by reason and sender; threads may share them.
-
-  Attributes:
-    total: number of unrolls refused so far.
-    num_replayed: number of refused unrolls from a shared replay, not the queue.
-  """
+  """Counts of refused unrolls by reason and sender; threads may share them."""
 
   def __init__(self, clock: Callable[[], float] = time.monotonic):
     """Starts without refusals; `clock` returns the time in seconds."""
     self.total = 0
-    self.num_replayed = 0
+    self.num_replayed = 0  # Of them, from a shared replay and not the queue.
     self._clock = clock
     self._in_a_row = 0
     self._last_batch = clock()
     self._unreported: Counter[str] = collections.Counter()
-    self._last_warning: Optional[float] = None
+    self._next_warning = float('-inf')
     self._lock = threading.Lock()
 
   def add(self, sender: int, reason: str, agent: Optional[int] = None) -> None:
@@ -61,9 +56,8 @@ class Refusals:
       self._in_a_row += 1
       self._unreported[f'{reason}, from {name}'] += 1
       now = self._clock()
-      if (self._last_warning is None or
-          now - self._last_warning >= _WARNING_INTERVAL_SECS):
-        self._last_warning = now
+      if now >= self._next_warning:
+        self._next_warning = now + _WARNING_INTERVAL_SECS
         logging.warning('Unrolls refused: %s; %d in all', self._pop_counts(),
                         self.total)
 

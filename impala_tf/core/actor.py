@@ -1,11 +1,9 @@
 """The actor: plays a batch of environments and sends unrolls."""
 
 import collections
-import dataclasses
 import time
-from typing import Any, Callable, Dict, Iterator, Optional, Protocol
+from typing import Any, Dict, Iterator, Optional, Protocol
 
-import dm_env
 import numpy as np
 import tensorflow as tf
 
@@ -13,8 +11,6 @@ from impala_tf import types
 from impala_tf.agents import acting
 from impala_tf.agents import agent as agent_lib
 from impala_tf.comms import packing
-from impala_tf.comms import unroll_filter
-from impala_tf.envs import environment as environment_lib
 from impala_tf.runtime import interfaces
 
 
@@ -28,27 +24,6 @@ class Writer(Protocol):
     """Returns when all but `max_pending` unrolls have arrived."""
 
 
-class Environment(Protocol):
-  """E environments in lock-step; see `environment.BatchedEnvironment`."""
-  num_envs: int
-  frame_stack: int
-  reward_scale: float
-  level_index: np.ndarray
-
-  @property
-  def side_channels(self) -> environment_lib.SideChannels:
-    """Data observed beside the last observations."""
-
-  def reset(self) -> dm_env.TimeStep:
-    """Begins an episode in each environment."""
-
-  def step(self, actions: np.ndarray) -> dm_env.TimeStep:
-    """Takes an action in each environment."""
-
-  def close(self) -> None:
-    """Ends the environments."""
-
-
 class UnrollBuffer:
   """A buffer that assembles E unrolls step by step, laid out as they travel."""
 
@@ -56,8 +31,7 @@ class UnrollBuffer:
                frame_stack: int):
     """Allocates the arrays, which each batch of unrolls uses again.
 
-    `spec` is `types.unroll_spec`'s, `level_index` int32 [E], and `frame_stack`
-    S of `types.Unroll`.
+    `spec` is `types.unroll_spec`'s, `level_index` int32 [E], `frame_stack` S.
     """
     num_envs = len(level_index)
     self._frame_stack = frame_stack
@@ -130,21 +104,20 @@ class Stopwatch:
 class Actor:
   """An actor that plays in lock-step and sends one batch of unrolls at a time.
 
-  Attributes:
-    writer: takes the unrolls.
-    stopwatch: seconds spent on weights, environment, inference, assembly,
-      write, and waiting for a full queue (queue_full).
+  `stopwatch` has the seconds of weights, environment, inference, assembly,
+  write, and of waiting for a full queue (queue_full).
   """
 
-  def __init__(self, agent: agent_lib.Agent, environment: Environment,
+  def __init__(self, agent: agent_lib.Agent, environment: Any,
                writer: Writer, fetcher: interfaces.Fetcher,
                spec: types.Unroll, seed: int, acts_anew: bool = False):
-    """Starts the environments.
+    """Starts the environments, E in lock-step.
 
-    `fetcher` updates the agent's variables, `spec` is `types.unroll_spec`'s,
-    and `seed` samples actions. With `acts_anew` the newly fetched parameters
-    choose the action at x_0, too. Else it stays that of the unroll before,
-    which costs nothing.
+    They are an `environment.BatchedEnvironment`, or have the methods of one
+    that are used here. `fetcher` updates the agent's variables, `spec` is
+    `types.unroll_spec`'s, and `seed` samples actions. With `acts_anew` the
+    newly fetched parameters choose the action at x_0, too. Else it stays that
+    of the unroll before, which costs nothing.
     """
     num_envs = environment.num_envs
     self._acts_anew = acts_anew
@@ -200,26 +173,3 @@ class Actor:
   def close(self) -> None:
     """Ends the environments."""
     self._environment.close()
-
-
-@dataclasses.dataclass
-class Player:
-  """A `loop.Player` of an actor in the learner's process."""
-  actor: Any  # An `Actor`, or another with `run_unroll`.
-  num_envs: int
-  num_fresh: int  # New unrolls of each batch.
-  refusals: unroll_filter.Refusals
-  before_unroll: Callable[[], None]  # Called before each unroll.
-  num_played: int = 0
-
-  def lacks(self, num_batches: int) -> bool:
-    """Whether it has played less than so many batches need."""
-    # Refused unrolls of other agents are not played again here.
-    num_refused = self.refusals.total - self.refusals.num_replayed
-    return self.num_played < num_batches * self.num_fresh + num_refused
-
-  def play(self) -> None:
-    """Plays and sends an unroll of each environment."""
-    self.before_unroll()
-    self.actor.run_unroll()
-    self.num_played += self.num_envs

@@ -2,7 +2,7 @@
 
 import queue
 import threading
-from typing import Any, Callable, Iterable, NamedTuple, Optional
+from typing import Any, Callable, Iterable, Optional
 
 import tensorflow as tf
 
@@ -15,44 +15,31 @@ from impala_tf.runtime import control as control_lib
 _POLL_SECS = 0.2
 
 
-class Filter(NamedTuple):
-  """The conditions that an unroll of the queue must meet."""
-  # Fingerprint of the config. Without `first_version`, unrolls must also be
-  # finite.
-  fingerprint: int = 0
-  # Counts rejected unrolls; None: nobody counts.
-  refusals: Optional[unroll_filter.Refusals] = None
-  # Agent that played the unroll; None: any.
-  agent: Optional[int] = None
-  # Version of the first batch's unrolls. Each later batch is one version newer.
-  # None: any version.
-  first_version: Optional[int] = None
-
-
-_ANY = Filter()
-
 # Function from samples of the queue, columns [n, N], and their number n to
 # time-major batches of them and of replayed unrolls.
 JoinFn = Callable[[tf.data.Dataset, int], Iterable[types.Unroll]]
 
 
 def make_batches(source: sampling.Source, packed: packing.Packing,
-                 wanted: Filter = _ANY,
-                 join: Optional[JoinFn] = None) -> Iterable[types.Unroll]:
+                 join: Optional[JoinFn] = None, fingerprint: int = 0,
+                 refusals: Optional[unroll_filter.Refusals] = None,
+                 agent: Optional[int] = None,
+                 first_version: Optional[int] = None
+                 ) -> Iterable[types.Unroll]:
   """Makes batches from the queue (`source`), in whose order they come.
 
-  `join` adds replayed unrolls to each batch; None if there is no replay.
-  Batches have leading [T+1, B], or [B] for fields without time.
+  Batches have leading [T+1, B], or [B] for fields without time. `join` adds
+  replayed unrolls to each. For the conditions that unrolls must meet see
+  `unroll_filter.refusing`; with `first_version` each batch is of one version,
+  and the next of the next, as `unroll_filter.of_one_version` says.
   """
   is_taken = unroll_filter.refusing(
-      packed, wanted.fingerprint, wanted.refusals, wanted.agent,
-      # No other unroll could replace one that is not finite, so its batch is
-      # skipped.
-      must_be_finite=wanted.first_version is None)
-  if wanted.first_version is not None:
+      packed, fingerprint, refusals, agent,
+      # None could replace one that is not finite: its batch is skipped.
+      must_be_finite=first_version is None)
+  if first_version is not None:
     is_taken = unroll_filter.of_one_version(
-        packed, is_taken, wanted.first_version, source.num_unrolls,
-        wanted.refusals)
+        packed, is_taken, first_version, source.num_unrolls, refusals)
   fresh = sampling.batches(source, is_taken)
   if join is not None:
     return join(fresh, source.num_unrolls)
@@ -61,10 +48,7 @@ def make_batches(source: sampling.Source, packed: packing.Packing,
 
 
 def place_observations(unroll: types.Unroll, device: str) -> types.Unroll:
-  """Copies observations to a device, if they are not there.
-
-  All else is small, and the host reads it, too.
-  """
+  """Copies observations alone to a device: the host reads the rest, too."""
   with tf.device(device):
     observation = tf.identity(unroll.env_outputs.observation)
   return unroll._replace(

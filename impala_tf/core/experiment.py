@@ -90,7 +90,7 @@ def make_learner(config: config_lib.Config,
         f'LearnerConfig.batch_size is {config.learner.batch_size}, which '
         f'{len(devices)} devices cannot share evenly; use a multiple of '
         f'{len(devices)}')
-  compile_step = {'auto': not precision_lib.is_cpu(devices[0]), 'on': True,
+  compile_step = {'auto': 'CPU' not in devices[0].upper(), 'on': True,
                   'off': False}[config.learner.xla]
   with strategy.scope():
     agent = make_agent(

@@ -77,8 +77,7 @@ class Learner:
   or outside of a `tf.function`, if gradients travel between processes.
 
   Attributes:
-    agent: agent whose parameters are updated.
-    optimizer: optimiser with the slots of these parameters.
+    agent, optimizer: the parameters that are updated, and their slots.
     hyperparameters: variables that every update reads, so they may be assigned
       between two updates.
     num_updates: int64 variable, number of calls of `update`, also of those
@@ -192,14 +191,12 @@ class Learner:
     return {'gradient_norm': norm, 'learning_rate': self._learning_rate()}
 
   def _learning_rate(self) -> tf.Tensor:
-    """Returns the rate of the present update, float32 []."""
     rate = self.hyperparameters.learning_rate
     if not self._settings.annealed:
       return tf.identity(rate)
     return rate * self.hyperparameters.remaining_share()
 
   def _step(self, unroll: types.Unroll) -> dict[str, tf.Tensor]:
-    """Takes one replica's share of an update."""
     gradients = self.gradients(unroll)
     return {**gradients.metrics, **self.apply(gradients)}
 
@@ -211,7 +208,6 @@ class Learner:
     return {kind: tf.cast(mask, tf.float32) for kind, mask in masks.items()}
 
   def _split(self, unroll: types.Unroll):
-    """Shares the batch out over the replicas here."""
     if self._num_local == 1:
       return unroll
 

@@ -1,26 +1,29 @@
 """The learner's loop: read a batch, update, call the callbacks."""
 
+import contextlib
+import dataclasses
 import itertools
 import time
-from typing import Callable, Generator, Iterator, Optional, Protocol, Sequence
+from typing import Any, Callable, Generator, Iterator, Sequence
 
+from impala_tf.comms import unroll_filter
 from impala_tf.runtime import control as control_lib
 from impala_tf.runtime import interfaces
 
 AgreeFn = Callable[[bool, bool], tuple[bool, bool]]
 
 
-def train(batches: Iterator[interfaces.Batch],
-          learner: interfaces.Learner[interfaces.Batch],
-          callbacks: Sequence[interfaces.Callback[interfaces.Batch]],
-          is_done: Callable[[], bool]) -> bool:
+def train(batches: Iterator[Any], learner: interfaces.Learner,
+          callbacks: Sequence[interfaces.Callback],
+          is_done: Callable[[], bool],
+          updating: Callable[[], contextlib.AbstractContextManager] =
+          contextlib.nullcontext) -> bool:
   """Learns until the run is done or `batches` end.
 
-  Callbacks are called in their order; `roles.learning` makes the list. They
-  share only the `Update`.
-
-  Batches are time-major. Returns whether the run is done, or a callback has
-  ended it with StopTraining. Then the callbacks after that one are not called.
+  Callbacks are called in their order (`roles.learning` makes the list), and
+  share only the `Update`. Batches are time-major. Returns whether the run is
+  done, or a callback has ended it with StopTraining. Then the callbacks after
+  that one are not called. Each update is made within a context of `updating`.
   """
   done = True
   while not is_done():
@@ -32,7 +35,8 @@ def train(batches: Iterator[interfaces.Batch],
     wait_secs = time.monotonic() - start
     # Updates between the parameters that acted and this one, for each unroll.
     lags = learner.num_updates.numpy() - batch.policy_version.numpy()
-    metrics = learner.update(batch)
+    with updating():
+      metrics = learner.update(batch)
     update = interfaces.Update(
         int(learner.num_updates.numpy()), int(learner.num_frames.numpy()),
         metrics, batch, lags, wait_secs)
@@ -44,16 +48,15 @@ def train(batches: Iterator[interfaces.Batch],
   return done
 
 
-def read(reader: interfaces.Reader[interfaces.Batch],
-         control: control_lib.LoopControl,
+def read(reader: interfaces.Reader, control: control_lib.LoopControl,
          agree: AgreeFn = lambda has_batch, must_stop: (has_batch, must_stop)
-         ) -> Generator[interfaces.Batch, None, None]:
+         ) -> Generator[Any, None, None]:
   """Yields batches as they come, until the process is to stop.
 
   `agree` maps whether there is a batch, and whether to stop, to the same
   answers for all learners of an update; see `learner_group`.
   """
-  batch: Optional[interfaces.Batch] = None
+  batch = None
   control.before_batch()
   while True:
     if batch is not None:  # Waiting for other learners counts, too.
@@ -64,26 +67,37 @@ def read(reader: interfaces.Reader[interfaces.Batch],
     if is_ending:
       return
     if is_ready:
-      assert batch is not None  # All learners have one.
       yield batch
       batch = None
       control.before_batch()
 
 
-class Player(Protocol):
+@dataclasses.dataclass
+class Player:
   """A player whose unrolls become the batches of the same process."""
+  actor: Any  # An `actor.Actor`, or another with `run_unroll`.
+  num_envs: int
+  num_fresh: int  # New unrolls of each batch.
+  refusals: unroll_filter.Refusals
+  before_unroll: Callable[[], None]  # Called before each unroll.
+  num_played: int = 0
 
   def lacks(self, num_batches: int) -> bool:
-    """Whether it has played fewer unrolls than so many batches need."""
+    """Whether it has played less than so many batches need."""
+    # Refused unrolls of other agents are not played again here.
+    num_refused = self.refusals.total - self.refusals.num_replayed
+    return self.num_played < num_batches * self.num_fresh + num_refused
 
   def play(self) -> None:
-    """Plays and sends one unroll of each environment."""
+    """Plays and sends an unroll of each environment."""
+    self.before_unroll()
+    self.actor.run_unroll()
+    self.num_played += self.num_envs
 
 
-def play_then_learn(player: Player,
-                    reader: interfaces.Reader[interfaces.Batch],
+def play_then_learn(player: Player, reader: interfaces.Reader,
                     control: control_lib.LoopControl
-                    ) -> Generator[interfaces.Batch, None, None]:
+                    ) -> Generator[Any, None, None]:
   """Plays each batch in the same process, and then yields it.
 
   Batches end if the process is to stop. If unrolls were rejected, more are

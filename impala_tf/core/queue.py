@@ -51,7 +51,6 @@ def make_queue(spec: types.Unroll, capacity: int) -> reverb.Table:
 
 
 def _compressed_bytes(spec: types.Unroll) -> float:
-  """Estimates the bytes that an unroll takes in a table."""
   def compression(field):
     if field.dtype != tf.uint8:
       return 1.
@@ -233,12 +232,10 @@ class _ServerWriter:
 
   def flush(self, max_pending: int = 0,
             on_wait: Callable[[], None] = lambda: None) -> None:
-    """Waits until all but `max_pending` unrolls have arrived."""
     reverb_calls.flush(self._client, self._writer,
                        max_pending * len(self._tables), on_wait)
 
   def is_empty(self, table: str) -> bool:
-    """Asks the server whether a table holds nothing."""
     return not reverb_calls.server_info(self._client)[table].current_size
 
 

@@ -1,7 +1,4 @@
-"""The wiring of the tables: queue, replay, writer, batches, publisher.
-
-Like `experiment`, it makes parts from the config.
-"""
+"""The wiring of the tables: queue, replay, writer, batches, publisher."""
 
 import functools
 from typing import Iterable, List, Optional, Sequence, Tuple
@@ -97,12 +94,10 @@ def make_batches(config: config_lib.Config, spec: types.Unroll, address: str,
                  ) -> Iterable[types.Unroll]:
   """Makes the batches that a learner reads; see `batches.make_batches`.
 
-  Args:
-    shared: 'host:port' of a replay that agents share, and this agent's number;
-      None: the replay, if any, is on the queue's server.
-    recompute: see `sources.EpisodeReplay`.
-    first_version: version of the first batch's unrolls, if actors wait for each
-      update.
+  `shared` is 'host:port' of a replay that agents share, and the number of this
+  agent; None for one on the queue's server, if any. For `recompute` see
+  `sources.EpisodeReplay`. `first_version` is that of the first batch's unrolls,
+  if actors wait for each update.
   """
   packed = packing.Packing(spec)
   fingerprint = fingerprint_lib.of_unrolls(config)
@@ -125,8 +120,8 @@ def make_batches(config: config_lib.Config, spec: types.Unroll, address: str,
       replay = sources.UniformReplay(*parts)
   return batches_lib.make_batches(
       sampling.Source(address, queue_lib.QUEUE, config.num_fresh, in_order),
-      packed, batches_lib.Filter(fingerprint, refusals, agent, first_version),
-      replay.join if replay else None)
+      packed, replay.join if replay else None, fingerprint, refusals, agent,
+      first_version)
 
 
 def make_publisher(config: config_lib.Config, address: str,
@@ -135,8 +130,7 @@ def make_publisher(config: config_lib.Config, address: str,
                    ) -> weights.Publisher:
   """Makes the publisher of a restored learner's parameters.
 
-  `address` is 'host:port' of the learner's server, `frames_per_update` counts
-  environment frames, and `memory` is for peers on this machine.
+  `frames_per_update` is in environment frames; `memory` is for peers here.
   """
   table = weights.Table(address)
   lag_updates, is_late = config.actor.controlled_lag_updates, False
@@ -152,5 +146,5 @@ def make_publisher(config: config_lib.Config, address: str,
       learner.num_updates, learner.num_frames))
   return weights.Publisher(
       weights.make_snapshot(learner.agent.published_variables),
-      weights.frames_from(version, frames, frames_per_update),
+      lambda later: frames + (later - version) * frames_per_update,
       destinations, is_late)

@@ -6,9 +6,7 @@ parameters only, as one flat vector, which is one copy for all variables. Beside
 them are the numbers of learner updates and environment frames behind them.
 
 Actors fetch; nobody sends to them. A fetch serves the E unrolls that an actor
-plays at once. So an update has B/E fetches, however many actors share them, and
-each gets the newest parameters (docs/scaling.md). If E is small,
-`ActorConfig.fetch_interval_unrolls` makes an actor keep them longer.
+plays at once: an update has B/E fetches, however many actors share them.
 """
 
 import collections
@@ -21,7 +19,6 @@ import reverb
 import tensorflow as tf
 
 from impala_tf.agents import acting
-from impala_tf.comms import newest_sender
 from impala_tf.comms import parameter_memory
 from impala_tf.comms import reverb_calls
 from impala_tf.runtime import interfaces
@@ -70,22 +67,13 @@ def make_snapshot(variables: Sequence[tf.Variable]
   return lambda: flatten().numpy()
 
 
-def frames_from(version: int, frames: int, frames_per_update: int
-                ) -> Callable[[int], int]:
-  """Returns a function from a later version to its environment frames."""
-  return lambda later: frames + (later - version) * frames_per_update
-
-
 class Publisher:
-  """A callback that publishes parameters; several threads may share it.
-
-  `snapshot` copies the parameters.
-  """
+  """A callback that publishes parameters; several threads may share it."""
 
   def __init__(self, snapshot: Callable[[], np.ndarray],
                frames_at: Callable[[int], int],
                destinations: Sequence[WriteFn], is_late: bool = False):
-    """Stores the parts; `frames_at` maps updates to their frames.
+    """Stores `snapshot`, which copies parameters; `frames_at` maps updates.
 
     With `is_late`, parameters are published at `catch_up` only. In one process
     some eight updates are made before anybody fetches.
@@ -131,7 +119,6 @@ class Table:
   """The table for parameters, as a destination."""
 
   def __init__(self, address: str):
-    """Connects to the learner's server at 'host:port'."""
     self._client = reverb.Client(address)
     # Kept open: `client.insert` would open another, at twice the cost.
     self._writer = self._client.trajectory_writer(num_keep_alive_refs=1)
@@ -149,29 +136,55 @@ class Table:
     return info.rate_limiter_info.sample_stats.completed
 
 
+class NewestSender:
+  """A sender of snapshots in a separate thread, for which nobody waits.
+
+  A snapshot that is still waiting when the next arrives is dropped.
+  """
+
+  def __init__(self, write: WriteFn):
+    """Starts the thread, which calls `write` until it raises an exception."""
+    self._write = write
+    self._newest: Optional[tuple[parameter_memory.Stamp, np.ndarray]] = None
+    self._error: Optional[Exception] = None
+    self._wake = threading.Condition()
+    threading.Thread(target=self._run, daemon=True).start()
+
+  def write(self, stamp: parameter_memory.Stamp, snapshot: np.ndarray) -> None:
+    """Hands over a snapshot; RuntimeError if an earlier one was not written."""
+    with self._wake:
+      if self._error is not None:
+        raise RuntimeError('publishing the parameters failed') from self._error
+      self._newest = (stamp, snapshot)
+      self._wake.notify()
+
+  def _run(self):
+    while True:
+      with self._wake:
+        self._wake.wait_for(lambda: self._newest is not None)
+        newest, self._newest = self._newest, None
+      try:
+        self._write(*newest)
+      except Exception as error:  # pylint: disable=broad-except
+        with self._wake:
+          self._error = error
+        return
+
+
 def on_demand(table: Table, clock: Callable[[], float] = time.monotonic
               ) -> WriteFn:
-  """Makes a destination beside a memory, written seldom unless it is read.
-
-  A thread writes to the table, so that nobody here waits for a stopped server.
-  """
+  """Makes a destination beside a memory, written seldom unless it is read."""
   num_samples, read_until, next_write = 0, float('-inf'), float('-inf')
 
-  def insert(stamp, parameters):
-    nonlocal num_samples, read_until
-    table.write(stamp, parameters)
-    before, num_samples = num_samples, table.num_samples()
-    if num_samples != before:
-      read_until = clock() + _READ_SECS
-
-  sender = newest_sender.NewestSender(insert)
-
   def write(stamp, parameters):
-    nonlocal next_write
+    nonlocal num_samples, read_until, next_write
     now = clock()
     if now < read_until or now >= next_write:
       next_write = now + _TABLE_SECS
-      sender.write(stamp, parameters)
+      table.write(stamp, parameters)
+      before, num_samples = num_samples, table.num_samples()
+      if num_samples != before:
+        read_until = clock() + _READ_SECS
 
   return write
 
@@ -181,8 +194,7 @@ def delayed(write: WriteFn, lag_updates: int) -> WriteFn:
 
   Before there are so many, it gets the oldest parameters.
   """
-  waiting = collections.deque[
-      tuple[parameter_memory.Stamp, np.ndarray]](maxlen=lag_updates + 1)
+  waiting: collections.deque = collections.deque(maxlen=lag_updates + 1)
 
   def write_oldest(stamp, parameters):
     waiting.append((stamp, parameters))
@@ -198,21 +210,14 @@ def in_other_processes(table: Table, memory: Optional[parameter_memory.Memory],
   A thread writes to each, so an update waits for the snapshot alone. With
   `all_wait` actors wait for each update's parameters: none may be late.
   """
-  if memory is None:
-    return [newest_sender.NewestSender(table.write).write]
-  return [newest_sender.NewestSender(memory.write).write,
-          newest_sender.NewestSender(table.write).write if all_wait
-          else on_demand(table)]
+  writes = [table.write if all_wait or memory is None else on_demand(table)]
+  if memory is not None:
+    writes.insert(0, memory.write)
+  return [NewestSender(write).write for write in writes]
 
 
 class Fetcher:
-  """A fetcher that brings an actor's variables up to date.
-
-  Attributes:
-    frames: environment frames behind the newest fetched parameters.
-    learner: unique name of the learner's process that published them; None if
-      it has no memory to share.
-  """
+  """A fetcher that brings an actor's variables up to date."""
 
   def __init__(self, address: str, variables: Sequence[tf.Variable],
                run_table: Optional[str] = None, interval: int = 1,
@@ -240,7 +245,9 @@ class Fetcher:
     # Which learner, and its inserts.
     self._seen_in_table: tuple[Optional[str], int] = (None, 0)
     self._version: Optional[int] = None
-    self.frames = 0
+    self.frames = 0  # Environment frames behind the newest fetched parameters.
+    # Unique name of the learner's process that published them; None if it has
+    # no memory to share.
     self.learner: Optional[str] = None
 
   def fetch(self) -> Optional[int]:
@@ -266,7 +273,6 @@ class Fetcher:
     return self._version
 
   def _ask_server(self) -> None:
-    """Finds the learner's memory, or else reads the table."""
     info = reverb_calls.server_info(self._client)
     if self._run_table and self._run_table not in info:
       raise ConnectionError('the learner there is of another config now')
@@ -281,7 +287,6 @@ class Fetcher:
       self._fetch_from_table(info[_TABLE], learner)
 
   def _fetch_from_table(self, info: Any, learner: Optional[str]) -> None:
-    """Brings the variables up to date with the table."""
     # The count of inserts takes half a millisecond and shows whether to ask.
     # `sample` would block on an empty table or a dead server.
     seen = (learner, info.rate_limiter_info.insert_stats.completed)
@@ -303,10 +308,7 @@ class Fetcher:
     self._assign(tf.constant(parameters))
 
   def wait(self, poll: waiting.PollFn) -> int:
-    """Fetches the parameters once some are published; returns their version.
-
-    Calls `poll` while there are none.
-    """
+    """Fetches parameters, calling `poll` until there are any; see `fetch`."""
     while (version := self.fetch()) is None:
       poll('it has published no parameters yet')
       time.sleep(_POLL_SECS)

@@ -98,18 +98,17 @@ def connected(address: Optional[str], spare_cpus: float = 0.,
     ray.init(log_to_driver=False, logging_level=logging.ERROR, **options)
   except (OSError, RuntimeError, TimeoutError, ValueError) as error:
     where = f'--ray_address={address}' if address else 'starting Ray here'
-    cause = files.one_line(error, None)
     raise config_lib.UserError(
-        f'{where}: {cause}; docs/cluster.md says how a cluster is started'
-    ) from error
+        f'{where}: {files.one_line(error, None)}; docs/cluster.md says how a '
+        'cluster is started') from error
   try:
     yield [Resources(node['Resources'].get('CPU', 0.),
                      node['Resources'].get('GPU', 0.))
            for node in ray.nodes() if node['Alive']]
   except ray.exceptions.RayError as error:
-    cause = files.one_line(error, None)
     raise program.RunFailed(
-        f'Ray has failed: {cause}; the same command resumes') from error
+        f'Ray has failed: {files.one_line(error, None)}; the same command '
+        'resumes') from error
   finally:
     ray.shutdown()
 

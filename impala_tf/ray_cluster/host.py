@@ -20,11 +20,6 @@ import ray
 _MOST_BYTES = 64 * 2**10
 
 
-def _free_ports() -> Sequence[int]:
-  with socket.create_server(('', 0)) as a, socket.create_server(('', 0)) as b:
-    return a.getsockname()[1], b.getsockname()[1]
-
-
 class Host:
   """A process that starts one program after the other as its child.
 
@@ -71,9 +66,11 @@ class Host:
     self._told += len(output)
     if len(output) == _MOST_BYTES:
       exit_code = None  # There may be more output first.
+    with socket.create_server(('', 0)) as a, socket.create_server(('', 0)) as b:
+      free_ports = a.getsockname()[1], b.getsockname()[1]
     return {'host': self._id, 'ip': ray.util.get_node_ip_address(),
             'node': ray.get_runtime_context().get_node_id(),
-            'free_ports': _free_ports(), 'exit_code': exit_code,
+            'free_ports': free_ports, 'exit_code': exit_code,
             'output': output, 'missing': self._missing}
 
   def send(self, signum: int) -> None:

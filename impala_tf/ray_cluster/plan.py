@@ -52,14 +52,13 @@ class Plan:
         ray_connection.Resources(args.actor_cpus or 1., 0.)
         if args.evaluate else None)
     number = config.learner.num_learners
-    others = ['the learner'] if number == 1 else [
-        f'learner {i} of {number}' for i in range(1, number + 1)]
-    left = nodes
-    for name in others:
-      left = self._beside(left, name, self.needs.learner, nodes)
+    others = {'the learner' if number == 1 else f'learner {i + 1} of {number}':
+              self.needs.learner for i in range(number)}
     if self.needs.evaluator is not None:
-      others.append('the evaluator')
-      left = self._beside(left, others[-1], self.needs.evaluator, nodes)
+      others['the evaluator'] = self.needs.evaluator
+    left = nodes
+    for name, needs in others.items():
+      left = self._beside(left, name, needs, nodes)
     room = ray_connection.num_places(left, self.needs.actor)
     number = (args.num_actors or config.actor.num_actors
               or _number_before(args.run_dir)
@@ -101,7 +100,6 @@ class Plan:
 
 
 def _number_before(run_dir: Optional[str]) -> Optional[int]:
-  """Returns the number of actors of the run to resume; None without one."""
   path = gin_config.config_path(run_dir or '')
   if not files.exists(path):
     return None

@@ -8,7 +8,6 @@ child and reports on it. Nothing here waits for a node's answer.
 import logging
 import os
 import pathlib
-import time
 from typing import Any, Mapping, NamedTuple, Optional, Sequence
 
 import ray
@@ -27,8 +26,6 @@ State = program_lib.State
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
 _SILENCE_SECS = 60.  # Ray does not notice a process that was stopped.
-# Calls of `collect` are closer; after a longer time, this process was stopped.
-_MAX_POLL_SECS = 2.
 _BATCH_POLL_SECS = 0.5
 _MOST_OF_CAUSE = 200  # Characters; Ray's explanations are pages.
 # Prefixes of variables that programs get from this process, beside Ray's.
@@ -51,7 +48,6 @@ class Report(NamedTuple):
 
 
 def _environment() -> Mapping[str, str]:
-  """Returns the variables that every program gets from this process."""
   handed_on = {name: value for name, value in os.environ.items()
                if name.startswith(_HANDED_ON)}
   paths = [str(_ROOT), *filter(None, [os.environ.get('PYTHONPATH')])]
@@ -75,11 +71,10 @@ class RayProgram(program_lib.Program):
     self._needs = needs
     self._variables = environment or {}
     self._needed = needed
-    self._max_silent_secs = silence_secs
+    self._silence = waiting.Waiting(
+        'an answer', silence_secs, lambda line: None)
     self._host: Any = None
     self._answer: Any = None  # That is awaited, if any.
-    self._silent_secs = 0.
-    self._last_poll = time.monotonic()
     self._cause = ''
 
   @property
@@ -127,15 +122,13 @@ class RayProgram(program_lib.Program):
     """Handles the node's answer if there is one, and asks again."""
     if self._host is None:
       return
-    secs = min(time.monotonic() - self._last_poll, _MAX_POLL_SECS)
-    self._last_poll = time.monotonic()
     if self._answer is None:
       self._answer = self._host.tell.remote()
     ready, _ = ray.wait([self._answer], timeout=0)
     if not ready:
-      self._note_silence(secs)
+      self._note_silence()
       return
-    self._silent_secs = 0.
+    self._silence.restart()
     self._answer = None
     try:
       report = Report(**ray.get(ready[0]))
@@ -147,15 +140,16 @@ class RayProgram(program_lib.Program):
     else:
       self._note_report(report)
 
-  def _note_silence(self, secs: float):
+  def _note_silence(self):
     if self.state in (State.ABSENT, State.PLACING):
-      return  # It has not been asked yet: Ray looks for room.
-    self._silent_secs += secs
-    if self._silent_secs > self._max_silent_secs:
+      self._silence.restart()  # It has not been asked yet: Ray looks for room.
+      return
+    try:
+      self._silence.poll()
+    except waiting.PeerMissing as error:
       ray.kill(self._host)
       self._host = None
-      self._lose(f'{self.place_name} has not answered for '
-                 f'{self._max_silent_secs:.0f} s')
+      self._lose(f'{self.place_name}: {error}')
 
   def _lose(self, cause: str, is_for_good: bool = False):
     if self.state is State.RUNNING or is_for_good:
@@ -190,7 +184,7 @@ class RayProgram(program_lib.Program):
     if self._host is not None:
       ray.kill(self._host)
     self._host = self._answer = None
-    self._silent_secs = 0.
+    self._silence.restart()
     self.state = State.ABSENT
 
 
@@ -206,14 +200,7 @@ def make_batch(num_jobs: int, log_dir: str, environment: Mapping[str, str],
   room = waiting.Waiting(
       'room on the cluster', wait_secs, lambda line: print(line, flush=True))
   room.restart()  # Says nothing at first.
-
-  def wait_for_room(is_any_running):
-    if is_any_running:
-      room.restart()
-    else:
-      room.poll()
-
   return batch.Batch(
       num_jobs, lambda name: RayProgram(
           name, pathlib.Path(log_dir), needs, environment, needed),
-      _BATCH_POLL_SECS, wait_for_room)
+      _BATCH_POLL_SECS, room)

@@ -5,10 +5,8 @@ there is room. Nodes report free ports before learners start, because learners
 must know each other's addresses.
 """
 
-import collections
 import logging
 import pathlib
-import time
 from typing import List, Optional, Sequence
 
 from impala_tf import config as config_lib
@@ -16,9 +14,6 @@ from impala_tf.ray_cluster import connection as ray_connection
 from impala_tf.ray_cluster import plan as cluster_plan
 from impala_tf.ray_cluster import program as ray_program
 from impala_tf.runs import run_directory
-from impala_tf.runtime import child
-from impala_tf.runtime import plurals
-from impala_tf.runtime import program as program_lib
 from impala_tf.runtime import restarts
 from impala_tf.runtime import role_commands
 from impala_tf.runtime import sizing
@@ -28,7 +23,6 @@ from impala_tf.runtime import waiting
 from impala_tf.storage import files
 
 _POLL_SECS = 0.5
-_STATUS_SECS = 30.
 
 _log = logging.getLogger('cluster')
 
@@ -42,40 +36,32 @@ class RayLearners(supervisor.Learners):
   """Learners on nodes of a cluster, at ports that are free there."""
 
   programs: Sequence[ray_program.RayProgram]
+  # A signal may come from a kernel without memory; the next node may have it.
+  survives_signals = True
 
   def __init__(self, config: config_lib.Config, run_dir: str,
                log_dir: pathlib.Path, port: Optional[int],
                needs: ray_connection.Resources, wait_secs: float,
                sharing_flags: Sequence[str] = ()):
-    """Prepares the learners; see `ClusterRun`. `needs` are those of one."""
+    """Prepares the learners; see `make_supervisor`."""
     number = config.learner.num_learners
+    room = waiting.Waiting(
+        f'nodes with room for {number} learners' if number > 1 else
+        'a node with room for the learner', wait_secs, _log.info)
+    room.restart()  # Says nothing at first.
     super().__init__(
         number, lambda name: ray_program.RayProgram(
             name, log_dir, needs, needed=needed_paths(run_dir)),
         restarts.JointRestarts(config.actor.max_restarts,
-                               config.actor.restart_window_secs))
+                               config.actor.restart_window_secs),
+        self._addressed, room=room)
     # HOST:PORT of each one's Reverb server, as of the last start.
     self.addresses: List[str] = []
     self._flags = [f'--wait_secs={wait_secs:g}', f'--run_dir={run_dir}',
                    *sharing_flags]
     self._port = port
-    self._waiting = waiting.Waiting(
-        f'nodes with room for {number} learners' if number > 1 else
-        'a node with room for the learner', wait_secs, _log.info)
-    self._waiting.restart()  # Says nothing at first.
 
-  def place_anew(self) -> None:
-    super().place_anew()
-    self._waiting.restart()
-
-  def _wait_for_room(self) -> None:
-    self._waiting.poll()
-
-  def _is_final(self, exit_code: int) -> bool:
-    # A signal may come from a kernel without memory; the next node may have it.
-    return 0 <= exit_code <= 128 and exit_code != child.DONE
-
-  def _commands(self) -> Sequence[Sequence[str]]:
+  def _addressed(self) -> Sequence[Sequence[str]]:
     """Returns a command for each learner, or none until ports differ."""
     places = [program.report for program in self.programs]
     addresses = [
@@ -91,81 +77,43 @@ class RayLearners(supervisor.Learners):
             for task, address in enumerate(addresses)]
 
 
-class ClusterRun(supervisor.Supervisor):
-  """Learners, mostly one, their actors, and perhaps an evaluator."""
+def make_supervisor(config: config_lib.Config, run_dir: str,
+                    log_dir: pathlib.Path, port: Optional[int],
+                    needs: cluster_plan.Needs, wait_secs: float,
+                    sharing_flags: Sequence[str] = ()
+                    ) -> supervisor.Supervisor:
+  """Makes the supervisor of a run on the cluster.
 
-  _learners: RayLearners
+  `config` has a number of actors, and `run_dir`, an absolute path or a URL, is
+  claimed. `port` is that of the first learner's Reverb server, None for free
+  ones; `wait_secs` is the longest wait for learners' room, and of roles for
+  each other; `sharing_flags` are those of an agent that shares a replay.
+  """
+  learners = RayLearners(config, run_dir, log_dir, port, needs.learner,
+                         wait_secs, sharing_flags)
+  wait_flag = f'--wait_secs={wait_secs:g}'
+  num_updates = run_directory.newest_checkpoint(run_dir) or 0
 
-  def __init__(self, config: config_lib.Config, run_dir: str,
-               log_dir: pathlib.Path, port: Optional[int],
-               needs: cluster_plan.Needs, wait_secs: float,
-               sharing_flags: Sequence[str] = ()):
-    """Prepares the run.
+  def make_program(name):
+    if name == supervisor.EVALUATOR:
+      return ray_program.RayProgram(name, log_dir, needs.evaluator,
+                                    needed=needed_paths(run_dir))
+    # Without a run directory, which actors' nodes need not see.
+    return ray_program.RayProgram(
+        name, log_dir, needs.actor, needed=user_modules.paths())
 
-    Args:
-      config: has a number for `ActorConfig.num_actors`.
-      run_dir: an absolute path or a URL; claimed.
-      port: of the first learner's Reverb server; None for free ones.
-      needs: resources of each program.
-      wait_secs: longest wait for learners' room, and of roles for each other.
-      sharing_flags: for learners and actors of an agent that shares a replay.
-    """
-    learners = RayLearners(config, run_dir, log_dir, port, needs.learner,
-                           wait_secs, sharing_flags)
-    wait_flag = f'--wait_secs={wait_secs:g}'
-    self._actors: List[ray_program.RayProgram] = []
-    num_updates = run_directory.newest_checkpoint(run_dir) or 0
+  def actor(task, attempt):
+    addresses = learners.addresses
+    return role_commands.actor(
+        addresses[task % len(addresses)], task, attempt, wait_flag,
+        *sharing_flags, num_updates=num_updates)
 
-    def make_program(name):
-      if name == supervisor.EVALUATOR:
-        return ray_program.RayProgram(name, log_dir, needs.evaluator,
-                                      needed=needed_paths(run_dir))
-      # Without a run directory, which actors' nodes need not see.
-      self._actors.append(ray_program.RayProgram(
-          name, log_dir, needs.actor, needed=user_modules.paths()))
-      return self._actors[-1]
+  def evaluator(attempt):
+    return role_commands.command(
+        'evaluator', learners.addresses[0], f'--seed={attempt}', wait_flag,
+        f'--run_dir={run_dir}')
 
-    def actor(task, attempt):
-      addresses = learners.addresses
-      return role_commands.actor(
-          addresses[task % len(addresses)], task, attempt, wait_flag,
-          *sharing_flags, num_updates=num_updates)
-
-    def evaluator(attempt):
-      return role_commands.command(
-          'evaluator', learners.addresses[0], f'--seed={attempt}', wait_flag,
-          f'--run_dir={run_dir}')
-
-    peers = supervisor.make_peers(
-        make_program, actor, sizing.fitted(config.actor.num_actors),
-        evaluator if needs.evaluator is not None else None,
-        config.actor.max_restarts, config.actor.restart_window_secs)
-    super().__init__(learners, peers, _POLL_SECS)
-    self._next_status = time.monotonic() + _STATUS_SECS
-
-  def _tend(self) -> None:
-    super()._tend()
-    now = time.monotonic()
-    if now >= self._next_status:
-      self._next_status = now + _STATUS_SECS
-      _log.info(self.status())
-
-  def status(self) -> str:
-    """Describes in one line the programs' nodes and the number of restarts."""
-    learners = self._learners
-    if not learners.are_running:
-      several = len(learners.programs) > 1
-      return 'not all learners run' if several else 'the learner does not run'
-    where = ', '.join(
-        f'{program.name} on {program.place_name} at {address}'
-        for program, address in zip(learners.programs, learners.addresses))
-    places = collections.Counter(
-        program.place_name for program in self._actors
-        if program.state is program_lib.State.RUNNING)
-    actors_by_place = ', '.join(f'{number} on {place}'
-                                for place, number in sorted(places.items()))
-    num_restarts = sum(max(starts - 1, 0) for starts in (
-        learners.num_starts, *(peer.num_starts for peer in self._peers)))
-    return (f'{where}; {sum(places.values())} of {len(self._actors)} actors '
-            f'run ({actors_by_place or "none has room yet"}); '
-            f'{plurals.counted(num_restarts, "restart")}')
+  return supervisor.Supervisor(
+      learners, make_program, actor, sizing.fitted(config.actor.num_actors),
+      evaluator if needs.evaluator is not None else None,
+      config.actor.max_restarts, config.actor.restart_window_secs, _POLL_SECS)

@@ -8,7 +8,6 @@ from typing import Callable, Optional
 from impala_tf import config as config_lib
 from impala_tf.a3c import parameter_server
 from impala_tf.a3c import store as store_lib
-from impala_tf.comms import newest_sender
 from impala_tf.core import experiment
 from impala_tf.core import loop
 from impala_tf.core import weights
@@ -29,7 +28,7 @@ class Publisher(weights.Publisher):
     """Publishes the present parameters on the server at 'host:port'."""
     super().__init__(
         store.parameters.copy, lambda version: store.counts.num_frames,
-        [newest_sender.NewestSender(weights.Table(address).write).write])
+        [weights.NewestSender(weights.Table(address).write).write])
     self.publish(store.counts.num_updates)
     self._next_time = time.monotonic() + _PUBLISH_SECS
 

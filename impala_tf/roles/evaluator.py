@@ -20,7 +20,6 @@ from impala_tf.runs import metrics
 from impala_tf.runs import video
 from impala_tf.runtime import sizing
 from impala_tf.runtime import stop_signals
-from impala_tf.runtime import tf_threads
 from impala_tf.runtime import waiting
 from impala_tf.suites import levels as levels_lib
 
@@ -146,7 +145,7 @@ def run_evaluator(config: config_lib.Config, address: str, output_dir: str,
   For arguments and errors see `Evaluator`; `on_row` is called with each row.
   """
   interval_secs = config.experiment.evaluation_interval_secs
-  tf_threads.set_threads(1)
+  sizing.set_threads(1)
   evaluator = Evaluator(config, address, output_dir, seed, poll)
   while True:
     start = time.monotonic()

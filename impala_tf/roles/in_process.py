@@ -6,7 +6,6 @@ import tensorflow as tf
 
 from impala_tf import config as config_lib
 from impala_tf.algorithms import table as algorithms
-from impala_tf.core import actor as actor_lib
 from impala_tf.core import loop
 from impala_tf.core import queue as queue_lib
 from impala_tf.roles import endpoint as endpoint_lib
@@ -44,7 +43,7 @@ def run(config: config_lib.Config, endpoint: endpoint_lib.Endpoint,
   actor = learner_with_actors.start_actor(
       config, parts.address, int(parts.state.learner.num_updates.numpy()),
       task=0, control=control_lib.ActorControl(), sharing=endpoint.sharing)
-  player = actor_lib.Player(
+  player = loop.Player(
       actor, num_envs, config.num_fresh, parts.refusals,
       parts.publisher.catch_up)
 

@@ -23,7 +23,6 @@ from impala_tf.runtime import learner_group
 from impala_tf.runtime import precision
 from impala_tf.runtime import sizing
 from impala_tf.runtime import stop_signals
-from impala_tf.runtime import tf_threads
 
 
 def run_learner(config: config_lib.Config, endpoint: endpoint_lib.Endpoint,
@@ -36,7 +35,7 @@ def run_learner(config: config_lib.Config, endpoint: endpoint_lib.Endpoint,
   another learner has gone, and as `learner_parts.make` does.
   """
   announced, config = config, sizing.fit(config)
-  tf_threads.set_threads(sizing.fitted(config.learner.num_threads))
+  sizing.set_threads(sizing.fitted(config.learner.num_threads))
   learners = join()
   with learners.noticing_loss():
     parts = learner_parts.make(
@@ -101,7 +100,7 @@ def run_actor(config: config_lib.Config, address: str, seed: int, task: int,
   config = sizing.fit(config)  # This counts the cores.
   if core is not None:  # Before TensorFlow starts its threads.
     cores.stay_on(core)
-  tf_threads.set_threads(1)
+  sizing.set_threads(1)
   actor = start_actor(config, address, seed, task, control, sharing, run_table)
   with stop_signals.Closing(actor):
     while True:

@@ -87,9 +87,9 @@ def learn(parts: learner_parts.LearnerParts,
   try:
     with contextlib.closing(batches), checkpoints:
       done = loop.train(
-          batches, parts.learners.wrap_learner(learner),
+          batches, learner,
           list(_callbacks(parts, skipped, log, checkpoints, reports)),
-          functools.partial(log.is_done, options))
+          functools.partial(log.is_done, options), parts.learners.updating)
     return done
   finally:
     if parts.link is not None:

@@ -18,7 +18,7 @@ from impala_tf.core import queue as queue_lib
 from impala_tf.core import transport
 from impala_tf.replay import pacing
 from impala_tf.replay import shared_replay
-from impala_tf.runtime import tf_threads
+from impala_tf.runtime import sizing
 from impala_tf.storage import checkpoint as checkpoint_lib
 
 _POLL_SECS = 0.2
@@ -36,7 +36,7 @@ def run(config: config_lib.Config, port: int, num_agents: int,
   fails, ConfigError if memory is too small, UserError if the saved replay is
   damaged.
   """
-  tf_threads.set_threads(1)
+  sizing.set_threads(1)
   checkpoint_dir = None
   if config.replay.survives_resume:
     assert run_dir is not None

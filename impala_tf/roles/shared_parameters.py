@@ -30,7 +30,6 @@ from impala_tf.runtime import interfaces
 from impala_tf.runtime import learner_group
 from impala_tf.runtime import sizing
 from impala_tf.runtime import stop_signals
-from impala_tf.runtime import tf_threads
 
 _POLL_SECS = 0.05
 
@@ -41,7 +40,7 @@ def run_learner(config: config_lib.Config, endpoint: endpoint_lib.Endpoint,
                 learner_group.alone) -> bool:
   """Runs the learner's process; see `learner_with_actors.run_learner`."""
   del join  # It is the only one.
-  tf_threads.set_threads(1)
+  sizing.set_threads(1)
   learner = a3c_learner.Learner(config, endpoint.run_dir)
   variables = learner.server.agent.published_variables
   server = queue_lib.make_server(
@@ -78,7 +77,7 @@ def run_actor(config: config_lib.Config, address: str, seed: int, task: int,
   a3c_workers.check_processes(config, task, num_processes)
   if core is not None:  # Before TensorFlow starts its threads.
     cores.stay_on(core)
-  tf_threads.set_threads(1)
+  sizing.set_threads(1)
   control.wait_for_learner()
   store = a3c_workers.find_store(config, address)
   make_link = (

@@ -1,4 +1,4 @@
-"""Processes: starting and supervising them, their share of the machine.
+"""Processes: starting and supervising them, mostly without TensorFlow.
 
 May import `config`, `storage`, `suites`, `types` and `optimizers`.
 """

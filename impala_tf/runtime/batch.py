@@ -1,7 +1,4 @@
-"""The loop that runs a fixed number of programs at a time.
-
-Programs may run on this machine or on others; nothing here depends on sweeps.
-"""
+"""The loop that runs so many programs at a time, here or elsewhere."""
 
 import math
 import signal
@@ -13,6 +10,7 @@ from impala_tf.runtime import program as program_lib
 from impala_tf.runtime import restarts
 from impala_tf.runtime import stop_signals
 from impala_tf.runtime import supervisor
+from impala_tf.runtime import waiting
 
 State = program_lib.State
 
@@ -28,8 +26,9 @@ class Ended(NamedTuple):
 
 
 def _ended(program: program_lib.Program, were_all_stopped: bool) -> Ended:
-  """Describes the end of a program."""
   code = program.exit_code
+  if program.state is State.LOST:
+    return Ended(1, False, f'{program.how_it_ended()}, too often')
   if code is None:
     return Ended(
         -signal.SIGKILL, True, 'did not stop in time and was killed')
@@ -37,8 +36,9 @@ def _ended(program: program_lib.Program, were_all_stopped: bool) -> Ended:
     return Ended(code, False, '')
   # A program with a handler reports the signal by its exit code.
   asked = any(code in (-s, 128 + s) for s in stop_signals.STOP_SIGNALS)
+  why = program.complaint() or program.reason()
   return Ended(code, asked or were_all_stopped,
-               f'{program.how_it_ended()}: {program.complaint()}')
+               f'{program.how_it_ended()}: {why}')
 
 
 # Is called with the name and the end of a program that was started.
@@ -77,49 +77,22 @@ class Turns:
 IN_ORDER = Turns()
 
 
-class _Job:
+class _Job(supervisor.Peer):
   """A program that may be lost or die a limited number of times."""
+  rests = False  # Whether it was asked to make room for another.
 
-  def __init__(self, program: program_lib.Program, turns: Turns):
-    self.program = program
-    self.losses = restarts.Restarts(program, turns.max_losses, math.inf)
-    self.deaths = restarts.Restarts(
-        program, turns.max_deaths, _DEATHS_WINDOW_SECS)
-    self.due = 0.  # Earliest next start, by the monotonic clock.
-    self.rests = False  # Whether it was asked to make room for another.
+  def __init__(self, program: program_lib.Program, command: Sequence[str],
+               turns: Turns):
 
+    def begin(unused_num_starts):
+      self.rests = False
+      turns.begin(program.name)
+      return command
 
-class _Server:
-  """A group's server, which is stopped after the group's programs."""
-
-  def __init__(self, peer: supervisor.Peer, names: Sequence[str]):
-    self.program = peer.program
-    self._peer = peer
-    self._names = names
-    self._deadline = math.inf  # Until it is asked to stop.
-
-  def tend(self, jobs: Mapping[str, _Job]) -> bool:
-    """Keeps it alive while a program of its group is among `jobs`.
-
-    Returns whether it is there; raises RunFailed or UserError if it died for
-    good.
-    """
-    self.program.collect()
-    if any(name in jobs for name in self._names):
-      self._peer.tend()
-      return True
-    self.stop()
-    if (self.program.state is State.RUNNING
-        and time.monotonic() < self._deadline):
-      return True
-    self.program.withdraw()
-    return False
-
-  def stop(self) -> None:
-    """Asks it to stop."""
-    if math.isinf(self._deadline):
-      self._deadline = time.monotonic() + _STOP_SECS
-      self.program.send(signal.SIGTERM)
+    super().__init__(
+        program, begin,
+        restarts.Restarts(program, turns.max_deaths, _DEATHS_WINDOW_SECS),
+        restarts.Restarts(program, turns.max_losses, math.inf))
 
 
 class Batch:
@@ -127,15 +100,15 @@ class Batch:
 
   def __init__(self, num_jobs: int,
                make_program: Callable[[str], program_lib.Program],
-               poll_secs: float,
-               on_poll: Callable[[bool], None] = lambda is_any_running: None):
-    """Prepares the batch; `on_poll` gets after each poll whether any runs."""
+               poll_secs: float, room: Optional[waiting.Waiting] = None):
+    """Prepares the batch; `room` is polled while no program has any."""
     self._num_jobs = num_jobs
     self._make_program = make_program
     self._poll_secs = poll_secs
-    self._on_poll = on_poll
+    self._room = room
     self._jobs: Dict[str, _Job] = {}
-    self._servers: List[_Server] = []
+    # Servers of groups that have begun, and until when they may stop.
+    self._servers: Dict[Group, float] = {}
     self._waiting: List[str] = []  # Names of programs without a place.
     self._resting: Dict[str, _Job] = {}  # Of some of these.
     self._signals = stop_signals.StopSignals()
@@ -161,13 +134,11 @@ class Batch:
             group = group_of.get(name, Group((name,)))
             if len(self._jobs) + len(group.names) > self._num_jobs:
               break
-            self._add(group, turns)
-          self._servers = [server for server in self._servers
-                           if server.tend(self._jobs)]
+            self._add(group, commands, turns)
+          self._tend_servers()
           for name in list(self._jobs):
-            self._tend(name, commands[name], on_end, turns)
-          self._on_poll(any(job.program.state is State.RUNNING
-                            for job in self._jobs.values()))
+            self._tend(name, on_end, turns)
+          self._check_room()
           time.sleep(self._poll_secs)
         if signals.first is not None:
           self._stop(on_end)
@@ -175,65 +146,71 @@ class Batch:
       finally:
         for job in self._jobs.values():
           job.program.withdraw()
-        for server in self._servers:
-          server.program.withdraw()
+        for server in self._server_programs():
+          server.withdraw()
 
-  def _add(self, group: Group, turns: Turns) -> None:
+  def _add(self, group: Group, commands: Mapping[str, Sequence[str]],
+           turns: Turns) -> None:
     for name in group.names:
       self._waiting.remove(name)
-      if name in self._resting:
-        self._jobs[name] = self._resting.pop(name)
-      else:
-        self._jobs[name] = _Job(self._make_program(name), turns)
+      if name not in self._resting:
+        self._resting[name] = _Job(
+            self._make_program(name), commands[name], turns)
+      self._jobs[name] = self._resting.pop(name)
     if group.server is not None:
-      self._servers.append(_Server(group.server, group.names))
+      self._servers[group] = math.inf
 
-  def _tend(self, name: str, command: Sequence[str], on_end: OnEnd,
-            turns: Turns) -> None:
+  def _server_programs(self) -> List[program_lib.Program]:
+    return [group.server.program for group in self._servers if group.server]
+
+  def _tend_servers(self) -> None:
+    """Keeps servers alive while programs of their groups are to run."""
+    for group, deadline in list(self._servers.items()):
+      assert group.server is not None
+      program = group.server.program
+      program.collect()
+      if any(name in self._jobs for name in group.names):
+        group.server.tend()
+      elif math.isinf(deadline):
+        self._servers[group] = time.monotonic() + _STOP_SECS
+        program.send(signal.SIGTERM)
+      elif (program.state is not State.RUNNING
+            or time.monotonic() >= deadline):
+        program.withdraw()
+        del self._servers[group]
+
+  def _check_room(self) -> None:
+    if self._room is not None:
+      if any(job.program.state is State.RUNNING for job in self._jobs.values()):
+        self._room.restart()
+      else:
+        self._room.poll()
+
+  def _tend(self, name: str, on_end: OnEnd, turns: Turns) -> None:
     """Places, starts or asks to rest a program, or handles its end."""
     job = self._jobs[name]
     program = job.program
     program.collect()
     if program.state is State.ENDED:
-      self._note_end(name, on_end)
-    elif program.state is State.LOST:
-      try:
-        job.losses.note_death(time.monotonic())
-        program.place()
-      except program_lib.RunFailed:
-        self._end(name, Ended(
-            1, False,
-            f'{program.how_it_ended()}, as {turns.max_losses} times before'),
-                  on_end)
-    elif program.state is State.ABSENT:
-      program.place()
+      is_stopping = self._signals.first is not None
+      ended = _ended(program, is_stopping)
+      if job.rests and ended.was_stopped:
+        program.withdraw()
+        self._waiting.append(name)
+        self._resting[name] = self._jobs.pop(name)
+        return
+      if is_stopping or not ended.exit_code:
+        self._end(name, ended, on_end)
+        return
     elif program.state is State.RUNNING and self._waiting and (
         not job.rests and turns.is_over(name, self._waiting)):
       job.rests = True
       program.send(signal.SIGTERM)
-    if program.state is State.PLACED and time.monotonic() >= job.due:
-      job.rests = False
-      turns.begin(name)
-      program.start(command)
-
-  def _note_end(self, name: str, on_end: OnEnd) -> None:
-    """Decides whether a program rests, starts again, or is done."""
-    job = self._jobs[name]
-    is_stopping = self._signals.first is not None
-    ended = _ended(job.program, is_stopping)
-    if job.rests and ended.was_stopped:
-      job.program.withdraw()
-      self._waiting.append(name)
-      self._resting[name] = self._jobs.pop(name)
-      return
-    if ended.exit_code and not is_stopping:
-      try:
-        job.due = job.deaths.note_death(time.monotonic())
-        job.program.place()
-        return
-      except (program_lib.RunFailed, config_lib.UserError):
-        pass  # It has died too often, or would do so again.
-    self._end(name, ended, on_end)
+    try:
+      job.tend()
+    except (program_lib.RunFailed, config_lib.UserError):
+      # It has died too often, or would do so again.
+      self._end(name, _ended(program, False), on_end)
 
   def _end(self, name: str, ended: Ended, on_end: OnEnd) -> None:
     self._jobs.pop(name).program.withdraw()
@@ -255,7 +232,7 @@ class Batch:
         job.program.withdraw()
       self._end(name, _ended(job.program, True), on_end)
     # After the programs, which would wait for a missing server.
-    for server in self._servers:
-      server.stop()
-    program_lib.wait_for_end(
-        [server.program for server in self._servers], deadline, self._signals)
+    servers = self._server_programs()
+    for server in servers:
+      server.send(signal.SIGTERM)
+    program_lib.wait_for_end(servers, deadline, self._signals)

@@ -1,7 +1,4 @@
-"""The child's side of a supervised program: end, priority, error messages.
-
-Standard library only.
-"""
+"""The child's side of a supervised program: end, priority, error messages."""
 
 import os
 import pathlib

@@ -36,8 +36,7 @@ def hide() -> None:
 def take(index: int, number: int) -> None:
   """Leaves this process, learner `index` of `number` on the machine, its GPU.
 
-  A single learner keeps all. Raises ConfigError if there are GPUs, but fewer
-  than learners.
+  A single learner keeps all. Raises ConfigError if GPUs are too few, but some.
   """
   if number == 1:
     return

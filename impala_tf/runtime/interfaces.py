@@ -1,16 +1,7 @@
 """Interfaces of the learner's loop: its parts, and its callbacks."""
 
 import dataclasses
-from typing import (
-  Any,
-  Callable,
-  Generic,
-  NamedTuple,
-  Optional,
-  Protocol,
-  Sequence,
-  TypeVar,
-)
+from typing import Any, Callable, NamedTuple, Optional, Protocol, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -19,26 +10,13 @@ from impala_tf.optimizers import hyperparameters as hyperparameters_lib
 from impala_tf.runtime import control as control_lib
 
 
-class AnyBatch(Protocol):
-  """A batch as the loop sees it, such as `types.Unroll`."""
-
-  @property
-  def policy_version(self) -> Any:
-    """Updates behind the parameters that played, int64 [B]."""
-
-
-Batch = TypeVar('Batch', bound=AnyBatch)
-_Learned = TypeVar('_Learned', bound=AnyBatch, contravariant=True)
-_Read = TypeVar('_Read', bound=AnyBatch, covariant=True)
-
-
-class Learner(Protocol[_Learned]):
+class Learner(Protocol):
   """A learner as its loop sees it; see `learner.Learner`."""
   num_updates: tf.Variable
   num_frames: tf.Variable
   hyperparameters: hyperparameters_lib.Hyperparameters
 
-  def update(self, batch: _Learned) -> dict[str, Any]:
+  def update(self, batch: Any) -> dict[str, Any]:
     """Learns from one batch; returns metrics, including 'gradient_norm'."""
 
 
@@ -49,42 +27,33 @@ class Fetcher(Protocol):
     """Updates the agent's variables and returns their version."""
 
 
-class Reader(Protocol[_Read]):
+class Reader(Protocol):
   """A source of batches; see `batches.BatchReader`."""
 
-  def poll(self, control: control_lib.LoopControl) -> Optional[_Read]:
+  def poll(self, control: control_lib.LoopControl) -> Optional[Any]:
     """Returns the next batch; None, once `control` knows why, without one."""
 
 
 @dataclasses.dataclass
-class Update(Generic[Batch]):
-  """An update that was just made, for callbacks.
-
-  Attributes:
-    updates: updates of the run so far.
-    frames: environment frames learned from so far.
-    metrics: metrics by name, such as 'loss/total'; none of the loss if the
-      update was skipped.
-    batch: `types.Unroll` that it learned from, leading [T+1, B]; with A3C
-      `parameter_server.Segments`.
-    lags: int64 [B], policy lag of each unroll in updates.
-    wait_secs: seconds that the loop waited for the batch.
-    episode_return: mean return of the last 100 full episodes; None before so
-      many have ended.
-  """
-  updates: int
-  frames: int
+class Update:
+  """An update that was just made, for callbacks."""
+  updates: int  # Of the run so far.
+  frames: int  # Environment frames learned from so far.
+  # By name, such as 'loss/total'; none of the loss if the update was skipped.
   metrics: dict[str, Any]
-  batch: Batch
-  lags: np.ndarray
-  wait_secs: float
+  # `types.Unroll` that it learned from, leading [T+1, B]; with A3C
+  # `parameter_server.Segments`.
+  batch: Any
+  lags: np.ndarray  # Policy lag of each unroll in updates, int64 [B].
+  wait_secs: float  # Seconds that the loop waited for the batch.
+  # Mean return of the last 100 full episodes; None before so many have ended.
   episode_return: Optional[float] = None
 
 
-class Callback(Protocol[Batch]):
+class Callback(Protocol):
   """An object that is called after each update."""
 
-  def after_update(self, update: Update[Batch]) -> None:
+  def after_update(self, update: Update) -> None:
     """Is called after each update; may raise StopTraining."""
 
 

@@ -5,12 +5,10 @@ TensorFlow's MultiWorkerMirroredStrategy keeps their parameters equal by summing
 all gradients. Since losses are sums, an update equals that of a single learner
 with all batches as one (figure 1 of the paper, right).
 
-An update waits for all learners, so all must agree on it: a learner that
-stopped alone would leave the others waiting. So they take turns. In each turn
-every learner reports whether it has a batch and whether it was asked to stop.
-They update if all have a batch, and stop together if one was asked to. Turns
-are short because signals are not handled within one; each costs a message of
-16 bytes. Logs gather their numbers by another.
+An update waits for all learners: one that stopped alone would leave the others
+waiting. So they take turns, in which each reports whether it has a batch, and
+whether it was asked to stop. They update if all have one, and stop together if
+one was asked to. Turns are short because signals are not handled within one.
 
 Once a learner is lost nothing is saved, and all processes start again from the
 last checkpoint. Actors too: their unrolls would be newer than the parameters.
@@ -20,16 +18,14 @@ import contextlib
 import faulthandler
 import os
 import time
-from typing import Dict, Iterator, List, NamedTuple, Sequence, Tuple
+from typing import Iterator, List, NamedTuple, Sequence, Tuple
 import zlib
 
 import numpy as np
 import tensorflow as tf
 
 from impala_tf import config as config_lib
-from impala_tf import types
 from impala_tf.config import fingerprint as fingerprint_lib
-from impala_tf.runtime import interfaces
 from impala_tf.runtime import ports
 from impala_tf.runtime import waiting
 from impala_tf.storage import files
@@ -81,9 +77,9 @@ class Learners:
     """Makes a context that raises PeerLost if another learner has gone."""
     return contextlib.nullcontext()
 
-  def wrap_learner(self, learner: interfaces.Learner) -> interfaces.Learner:
-    """Wraps a `learner.Learner` so that it notices the loss of others."""
-    return learner
+  def updating(self) -> contextlib.AbstractContextManager:
+    """Makes a context like that of `noticing_loss`, for a short computation."""
+    return contextlib.nullcontext()
 
   def own_directory(self, run_dir: str) -> str:
     """Returns the directory of this learner's log and other files."""
@@ -229,7 +225,6 @@ def _names(place: Place, tasks: Sequence[int]) -> str:
 
 
 class _Together(Learners):
-  """Several learners that apply each update together."""
 
   def __init__(self, strategy: tf.distribute.Strategy, place: Place):
     super().__init__(strategy, place.task, len(place.addresses))
@@ -238,10 +233,7 @@ class _Together(Learners):
     self._gather = tf.function(self._in_graph, autograph=False)
 
   def _in_graph(self, row: tf.Tensor) -> tf.Tensor:
-    """Gathers rows [K] as [replicas, K] by one message.
-
-    TensorFlow's `all_gather` would send two.
-    """
+    """Gathers rows [K] as [replicas, K]; `all_gather` sends two messages."""
     number = self.strategy.num_replicas_in_sync
 
     def gather():
@@ -255,9 +247,14 @@ class _Together(Learners):
     return self.strategy.experimental_local_results(rows)[0]
 
   def gather(self, numbers: Sequence[float]) -> np.ndarray:
-    with self.noticing_loss(), ending_after(_TIMEOUT_SECS):
+    with self.updating():
       rows = self._gather(tf.constant(numbers, tf.float64)).numpy()
     return rows[::self._num_local]  # Devices of one learner have equal rows.
+
+  @contextlib.contextmanager
+  def updating(self):
+    with self.noticing_loss(), ending_after(_TIMEOUT_SECS):
+      yield
 
   @contextlib.contextmanager
   def noticing_loss(self):
@@ -282,22 +279,3 @@ class _Together(Learners):
       if time.monotonic() > until:
         return f'{_names(self._place, others)}, where something still listens'
       time.sleep(_POLL_SECS)
-
-  def wrap_learner(self, learner: interfaces.Learner) -> interfaces.Learner:
-    return _Learner(learner, self)
-
-
-class _Learner:
-  """A `learner.Learner` that notices the loss of another learner."""
-
-  def __init__(self, learner: interfaces.Learner, learners: _Together):
-    self.num_updates = learner.num_updates
-    self.num_frames = learner.num_frames
-    self.hyperparameters = learner.hyperparameters
-    self._learner = learner
-    self._learners = learners
-
-  def update(self, unroll: types.Unroll) -> Dict[str, np.float32]:
-    """Applies one update; raises PeerLost if another learner has gone."""
-    with self._learners.noticing_loss(), ending_after(_TIMEOUT_SECS):
-      return self._learner.update(unroll)

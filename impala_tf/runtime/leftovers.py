@@ -55,10 +55,7 @@ def _has(pid: int, mark: str) -> bool:
 
 @contextlib.contextmanager
 def killed_at_end() -> Iterator[str]:
-  """Marks processes that this one starts, and kills them at the end.
-
-  Yields the mark.
-  """
+  """Yields a mark of all that this process starts; kills these at the end."""
   mark, before = make_mark(), os.environ.get(VARIABLE, '')
   os.environ[VARIABLE] = added_to_own(mark)
   try:

@@ -1,7 +1,6 @@
 """Programs as child processes on this machine.
 
-They are started, never forked, since Atari's emulator hangs in a forked
-process. Standard library only.
+They are started, never forked: Atari's emulator would hang.
 """
 
 import functools
@@ -115,26 +114,21 @@ def make_supervisor(
 ) -> supervisor.Supervisor:
   """Makes a supervisor of a run whose programs are all on this machine.
 
-  Args:
-    learner_commands: command of each learner, the chief's first.
-    actor_command: makes a command from an actor's task and its earlier starts.
-    max_restarts: most restarts within `restart_window_secs`, of one actor, or
-      of all programs if one of several learners dies.
-    evaluator_command: makes a command from the evaluator's earlier starts. If
-      it dies too often, training goes on without it.
-    learner_is_done: returns whether a learner outside the supervisor has ended,
-      if there is one; `learner_commands` are ignored then.
+  `learner_commands` begin with the chief's; other commands are made from an
+  actor's task, and from earlier starts. `max_restarts` are of one actor, or of
+  all programs if one of several learners dies; training goes on without an
+  evaluator that dies too often. `learner_is_done` asks a learner outside the
+  supervisor, if there is one; `learner_commands` are ignored then.
   """
   make_program = functools.partial(
       LocalProgram, log_dir=pathlib.Path(log_dir), launcher=launcher)
   learners = supervisor.Learners(
       0 if learner_is_done else len(learner_commands), make_program,
       restarts.JointRestarts(max_restarts, restart_window_secs),
-      learner_commands, learner_is_done)
-  peers = supervisor.make_peers(
-      make_program, actor_command, num_actors, evaluator_command, max_restarts,
-      restart_window_secs)
-  return supervisor.Supervisor(learners, peers, _SUPERVISOR_POLL_SECS)
+      lambda: learner_commands, learner_is_done)
+  return supervisor.Supervisor(
+      learners, make_program, actor_command, num_actors, evaluator_command,
+      max_restarts, restart_window_secs, _SUPERVISOR_POLL_SECS)
 
 
 def make_batch(num_jobs: int, log_dir: str, environment: Mapping[str, str],

@@ -76,10 +76,7 @@ def never_failing() -> Iterator[None]:
 
 @contextlib.contextmanager
 def libraries_in(path: str) -> Iterator[None]:
-  """Appends to a file the lines of C++ libraries on standard error.
-
-  `sys.stderr` itself does not change.
-  """
+  """Appends what C++ libraries, not Python, write to stderr to a file."""
   pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)
   before = sys.stderr
   before.flush()

@@ -4,7 +4,9 @@ Processors with bfloat16 instructions gain from it, with AMX most; others lose
 (docs/performance.md). Standard library only.
 """
 
+import contextlib
 import pathlib
+import re
 from typing import FrozenSet, Tuple
 
 from impala_tf import config as config_lib
@@ -17,13 +19,9 @@ _THAT_GAIN = ('shallow', 'nature', 'deep')
 
 def cpu_flags(path: str = '/proc/cpuinfo') -> FrozenSet[str]:
   """Lists the processor's features; empty if the system does not list them."""
-  try:
-    lines = pathlib.Path(path).read_text(encoding='utf-8').splitlines()
-  except OSError:
-    return frozenset()
-  for line in lines:
-    name, _, flags = line.partition(':')
-    if name.strip() == 'flags':
+  with contextlib.suppress(OSError):
+    text = pathlib.Path(path).read_text(encoding='utf-8')
+    for flags in re.findall(r'^flags\s*:(.*)', text, re.MULTILINE):
       return frozenset(flags.split())
   return frozenset()
 
@@ -33,11 +31,6 @@ def instructions() -> str:
   flags = cpu_flags()
   return next((name for flag, name in _INSTRUCTIONS.items() if flag in flags),
               '')
-
-
-def is_cpu(device: str) -> bool:
-  """Returns whether TensorFlow's name of a device is that of a CPU."""
-  return 'CPU' in device.upper()
 
 
 def of_learner(config: config_lib.Config, device: str = 'CPU') -> str:
@@ -58,7 +51,7 @@ def _choose(config: config_lib.Config, device: str = 'CPU') -> Tuple[str, str]:
   if config.agent.torso not in _THAT_GAIN:
     return 'float32', f'nothing to gain with the torso {config.agent.torso!r}'
   has = instructions()
-  return ('mixed_bfloat16' if has and is_cpu(device) else 'float32',
+  return ('mixed_bfloat16' if has and 'CPU' in device.upper() else 'float32',
           f'this processor has {has or "no instructions for bfloat16"}')
 
 

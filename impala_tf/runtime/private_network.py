@@ -63,10 +63,7 @@ def explained(message: str) -> str:
 
 
 def restart_within(module: str, *arguments: str) -> None:
-  """Restarts this program, a module, in a private network; does not return.
-
-  `arguments` come before those of the command line.
-  """
+  """Restarts this program, a module, with more arguments in such a network."""
   sys.stdout.flush()
   os.execv(sys.executable, [sys.executable, '-m',
                             'impala_tf.runtime.private_network',

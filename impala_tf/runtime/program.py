@@ -31,12 +31,7 @@ class State(enum.Enum):
 class Program:
   """A program with a log file, on this machine or on a node of a cluster.
 
-  No method waits for the program.
-
-  Attributes:
-    name: name of the program, for messages; may have slashes.
-    log_path: file on this machine that receives the program's output.
-    state: stage as of the last method call; only `collect` notices an end.
+  No method waits for the program; only `collect` notices its end, in `state`.
   """
 
   def __init__(self, name: str, log_dir: pathlib.Path):
@@ -80,23 +75,20 @@ class Program:
     """Returns whether the log of the last start has these words."""
     return words in '\n'.join(self._log_lines())
 
-  def _complaints(self) -> List[str]:
-    """Lists the program's reasons for its end, mostly one."""
-    # Anywhere in the log: libraries may have written after it.
-    return [line[len(child.COMPLAINT):] for line in self._log_lines()
-            if line.startswith(child.COMPLAINT)]
-
   def complaint(self) -> str:
-    """Returns the line in which the program reported bad input."""
-    return [f'see {self.log_path}', *self._complaints()][-1]
+    """Returns the line in which the program reported bad input, if any."""
+    # Anywhere in the log: libraries may have written after it.
+    return next((line[len(child.COMPLAINT):]
+                 for line in reversed(self._log_lines())
+                 if line.startswith(child.COMPLAINT)), '')
 
   def reason(self) -> str:
     """Returns the program's reason for its end, if any, and its log's path."""
-    return '; '.join([*self._complaints()[-1:], f'see {self.log_path}'])
+    return '; '.join(filter(None, [self.complaint(), f'see {self.log_path}']))
 
   def last_words(self) -> str:
     """Returns the reason of the program's end, or the end of its log."""
-    if self._complaints():
+    if self.complaint():
       return self.reason()
     return '\n'.join([f'the end of {self.log_path}:',
                       *self._log_lines()[-_LOG_TAIL_LINES:]])
@@ -113,7 +105,7 @@ class Program:
   def check(self) -> None:
     """Raises UserError for bad input, RunFailed unless it is done."""
     if self.exit_code == child.BAD_INPUT:
-      raise config_lib.UserError(self.complaint())
+      raise config_lib.UserError(self.complaint() or self.reason())
     if self.exit_code != child.DONE:
       raise RunFailed(
           f'the {self.name} {self.how_it_ended()}: {self.last_words()}')
@@ -121,10 +113,7 @@ class Program:
 
 def wait_for_end(programs: Sequence[Program], deadline: float,
                  signals: stop_signals.StopSignals) -> None:
-  """Waits for programs to stop, until a deadline or a second signal.
-
-  The deadline is a time of the monotonic clock.
-  """
+  """Waits for programs to stop, a monotonic deadline or a second signal."""
   while (time.monotonic() < deadline and not signals.are_repeated and
          any(program.state is State.RUNNING for program in programs)):
     time.sleep(_STOP_POLL_SECS)

@@ -57,6 +57,7 @@ class Restarts(_Policy):
     program = self._program
     if program.exit_code == child.BAD_INPUT:  # It would be bad again.
       program.check()
+    how = f'{program.name} {program.how_it_ended()}'
     number = self._count(now)
     # A program that is lost, or killed from outside, has not failed.
     if program.exit_code not in (None, -signal.SIGKILL, -signal.SIGTERM,
@@ -65,22 +66,19 @@ class Restarts(_Policy):
     if program.has_said(self._first_words):
       self._num_in_vain = 0
     if self._num_in_vain > 1:
-      raise program_lib.RunFailed(
-          f'{program.name} {program.how_it_ended()}, twice before it has done '
-          f'anything: {program.last_words()}')
-    if number > self._max_restarts and not self._is_needed:
-      _log.error('%s %s, too often; training goes on without it; see %s',
-                 program.name, program.how_it_ended(), program.log_path)
-      return math.inf
+      raise program_lib.RunFailed(f'{how}, twice before it has done anything: '
+                                  f'{program.last_words()}')
     if number > self._max_restarts:
-      raise program_lib.RunFailed(
-          f'{program.name} {program.how_it_ended()}: death {number} within '
-          f'{self._window_secs:.0f} s; {program.last_words()}')
+      if self._is_needed:
+        raise program_lib.RunFailed(
+            f'{how}: death {number} within {self._window_secs:.0f} s; '
+            f'{program.last_words()}')
+      _log.error('%s, too often; training goes on without it; see %s', how,
+                 program.log_path)
+      return math.inf
     wait_secs = min(2.**(number - 1), _MAX_BACKOFF_SECS)
-    _log.warning(
-        '%s %s; restart %d of %d in %.0f s; %s', program.name,
-        program.how_it_ended(), number, self._max_restarts, wait_secs,
-        program.reason())
+    _log.warning('%s; restart %d of %d in %.0f s; %s', how, number,
+                 self._max_restarts, wait_secs, program.reason())
     return now + wait_secs
 
 

@@ -12,16 +12,6 @@ from impala_tf.runtime import user_modules
 _SEEDS_AN_ATTEMPT = 10_000
 
 
-def actor_seed(task: int, attempt: int, num_updates: int = 0) -> int:
-  """Returns a seed that no other start of any actor of the run has.
-
-  With an old seed, a restarted actor or resumed run would repeat past episodes.
-  `attempt` counts the actor's earlier starts since the run started, or resumed
-  after `num_updates`.
-  """
-  return task + (attempt + num_updates) * _SEEDS_AN_ATTEMPT
-
-
 def learner(address: str, task: int, joint_addresses: Sequence[str],
             *flags: str) -> List[str]:
   """Returns the command of learner number `task`, with its server's address.
@@ -35,8 +25,13 @@ def learner(address: str, task: int, joint_addresses: Sequence[str],
 
 def actor(address: str, task: int, attempt: int, *flags: str,
           num_updates: int = 0) -> List[str]:
-  """Returns an actor's command; see `actor_seed` for the numbers."""
-  seed = actor_seed(task, attempt, num_updates)
+  """Returns an actor's command, with a seed that no other start has.
+
+  With an old seed, a restarted actor or resumed run would repeat past episodes.
+  `attempt` counts the actor's earlier starts since the run started, or resumed
+  after `num_updates`.
+  """
+  seed = task + (attempt + num_updates) * _SEEDS_AN_ATTEMPT
   return command('actor', address, f'--task={task}', f'--seed={seed}', *flags)
 
 

@@ -4,6 +4,7 @@ Numbers that the config leaves open (None) follow from the number of cores. The
 measurements behind the rules are in lab/reports/sizes.md and speed.md.
 """
 
+import contextlib
 import dataclasses
 import math
 import os
@@ -48,16 +49,7 @@ def memory_bytes(limit_paths: Sequence[str] = _CGROUP_LIMITS) -> int:
   return min(limits)
 
 
-def _learner_share(config: config_lib.Config) -> float:
-  """Returns the share of learning in all work; it grows with replay."""
-  share = _LEARNER_SHARE.get(
-      config.agent.torso, _LEARNER_SHARE['shallow'])  # The user's own.
-  learning = share * config.learner.batch_size / config.num_fresh
-  return learning / (learning + 1 - share)
-
-
 class _Size(NamedTuple):
-  """A number, and the reason for it."""
   number: int
   reason: str = 'as configured'
 
@@ -67,10 +59,9 @@ class _Size(NamedTuple):
 
 def _choose(config: config_lib.Config, cores: Optional[int] = None
             ) -> Tuple[_Size, _Size, _Size]:
-  """Chooses actors, environments and threads; see `fit`."""
   cores = num_cores() if cores is None else cores
   actors = _actors(config, cores)
-  num_processes = _num_processes(config, actors.number)
+  num_processes = 1 if config.experiment.in_process else actors.number
   envs = _envs(config, num_processes)
   _check(config, actors.number, num_processes, envs.number)
   return actors, envs, _threads(config, cores)
@@ -125,7 +116,10 @@ def _threads(config: config_lib.Config, cores: int) -> _Size:
     return _Size(config.learner.num_threads)
   if _is_synchronous(config):
     return _Size(cores, f'all of {of_cores}, which nobody else needs meanwhile')
-  share = _learner_share(config)
+  share = _LEARNER_SHARE.get(
+      config.agent.torso, _LEARNER_SHARE['shallow'])  # The user's own.
+  learning = share * config.learner.batch_size / config.num_fresh
+  share = learning / (learning + 1 - share)  # It grows with replay.
   among = f' for {num_learners} learners' if num_learners > 1 else ''
   return _Size(min(cores, math.ceil(share * cores / num_learners + 0.5)),
                f'{share:.0%} of {of_cores}{among}, and half of one')
@@ -148,18 +142,12 @@ def fit(config: config_lib.Config,
 
 
 def fitted(number: Optional[int]) -> int:
-  """Returns a number that `fit` has filled in."""
+  """Returns a number that `fit` has filled in; it is for type checkers."""
   assert number is not None, 'fit() fills in what the config leaves open'
   return number
 
 
-def _num_processes(config: config_lib.Config, num_actors: int) -> int:
-  """Counts the processes that play."""
-  return 1 if config.experiment.in_process else num_actors
-
-
 def _is_synchronous(config: config_lib.Config) -> bool:
-  """Returns whether actors and learner wait for each other."""
   return config.actor.synchronisation != 'none'
 
 
@@ -234,23 +222,18 @@ def explain(config: config_lib.Config) -> List[str]:
   """Explains the sizes of a run: one line for each number, with its reason."""
   actors, envs, threads = _choose(config)
   num_learners = config.learner.num_learners
-  is_several = num_learners > 1
-  lines = [_Size(num_learners).line('learner')] if is_several else []
-  each = ' each'
-  if config.learner_plays:
-    each = ''
-    lines.append('no actor process (the learner plays: '
-                 "ActorConfig.synchronisation = 'step')")
-  else:
-    lines.append(actors.line('actor process'))
-  if config.actor.env_processes:
-    lines.append(_Size(config.actor.env_processes).line(
-        'environment process', each))
-  lines.append(envs.line('environment', each))
-  lines.append(threads.line('learner thread', ' each' if is_several else ''))
-  if config.learner.precision != 'float32':
-    lines.append(precision.explain(config))
-  return lines
+  each = '' if config.learner_plays else ' each'
+  lines = [
+      num_learners > 1 and _Size(num_learners).line('learner'),
+      actors.line('actor process') if not config.learner_plays else
+      "no actor process (the learner plays: ActorConfig.synchronisation = "
+      "'step')",
+      config.actor.env_processes and _Size(config.actor.env_processes).line(
+          'environment process', each),
+      envs.line('environment', each),
+      threads.line('learner thread', ' each' if num_learners > 1 else ''),
+      config.learner.precision != 'float32' and precision.explain(config)]
+  return [line for line in lines if line]
 
 
 def num_workers(config: config_lib.Config, num_processes: int) -> int:
@@ -261,7 +244,24 @@ def num_workers(config: config_lib.Config, num_processes: int) -> int:
 def explain_workers(config: config_lib.Config) -> List[str]:
   """Explains the sizes of a run whose workers share parameters."""
   actors, *_ = _choose(config)
-  processes = actors._replace(number=_num_processes(config, actors.number))
-  workers = _Size(num_workers(config, processes.number))
-  return [processes.line('actor process'),
+  if config.experiment.in_process:
+    actors = actors._replace(number=1)
+  workers = _Size(num_workers(config, actors.number))
+  return [actors.line('actor process'),
           workers.line('worker', ' that take turns in them')]
+
+
+def set_threads(num_threads: int) -> None:
+  """Sets the number of threads (at least 1) if TensorFlow has not started yet.
+
+  Two threads run one operation each, such as a layer's gradients of its input
+  and of its kernel. That costs less CPU than sharing each operation. Three or
+  more threads share operations, two at a time: otherwise a third core would be
+  idle (lab/reports/speed.md has the numbers).
+  """
+  import tensorflow as tf  # Whoever only counts does without.
+  # In the user's process it may have started; then its number stays.
+  with contextlib.suppress(RuntimeError):
+    tf.config.threading.set_intra_op_parallelism_threads(
+        num_threads if num_threads > 2 else 1)
+    tf.config.threading.set_inter_op_parallelism_threads(min(num_threads, 2))

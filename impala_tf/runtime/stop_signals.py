@@ -31,10 +31,6 @@ class StopSignals:
   """A context that records stop signals instead of acting on them.
 
   Python lets only the main thread handle signals; other threads record none.
-
-  Attributes:
-    first: the first signal, or None.
-    are_repeated: whether another followed after more than a second.
   """
 
   def __init__(self, note_first_only: bool = False,
@@ -49,7 +45,7 @@ class StopSignals:
     self._handlers: Dict[int, Any] = {}
     self._first_time = 0.
     self.first: Optional[int] = None
-    self.are_repeated = False
+    self.are_repeated = False  # Whether one more came after a second.
 
   def __enter__(self) -> 'StopSignals':
     if threading.current_thread() is threading.main_thread():
@@ -57,9 +53,6 @@ class StopSignals:
     return self
 
   def __exit__(self, *unused):
-    self._restore()
-
-  def _restore(self):
     for signum, handler in self._handlers.items():
       signal.signal(signum, handler)
 
@@ -70,7 +63,7 @@ class StopSignals:
     elif now - self._first_time > _ONE_REQUEST_SECS:
       self.are_repeated = True
       if self._note_first_only:
-        self._restore()
+        self.__exit__()
         signal.raise_signal(signum)
 
 

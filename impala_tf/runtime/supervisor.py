@@ -1,7 +1,4 @@
-"""The loop that keeps a run's programs alive, and stops them together.
-
-Programs may run on this machine or on others. Standard library only.
-"""
+"""The loop that keeps a run's programs alive, and stops them together."""
 
 import functools
 import math
@@ -13,6 +10,7 @@ from impala_tf.runtime import child
 from impala_tf.runtime import program as program_lib
 from impala_tf.runtime import restarts
 from impala_tf.runtime import stop_signals
+from impala_tf.runtime import waiting
 
 State = program_lib.State
 
@@ -26,32 +24,28 @@ class Learners:
   They may need each other's addresses, so none starts before all are placed.
   If one dies, all start again from the last checkpoint. The first is the chief.
   """
+  survives_signals = False  # Whether a single learner starts again, too.
 
   def __init__(self, number: int,
                make_program: Callable[[str], program_lib.Program],
                restart: restarts.JointRestarts,
-               commands: Sequence[Sequence[str]] = (),
-               is_done: Optional[Callable[[], bool]] = None):
-    """Prepares the learners; `is_done` asks a learner outside of them."""
+               commands: Callable[[], Sequence[Sequence[str]]],
+               is_done: Optional[Callable[[], bool]] = None,
+               room: Optional[waiting.Waiting] = None):
+    """Prepares the learners.
+
+    `commands` makes one for each placed learner, or none to try again later;
+    `is_done` asks a learner outside of them; `room` is polled while learners
+    have no place.
+    """
     self.programs: Sequence[program_lib.Program] = [
         make_program(f'learner_{i}' if i else 'learner')
         for i in range(number)]
-    self.num_starts = 0
     self._restarts = restart
-    self._fixed_commands = commands
+    self._commands = commands
     self._is_done = is_done
+    self._room = room
     self._noticed: Optional[float] = None  # When the first death was seen.
-
-  def _commands(self) -> Sequence[Sequence[str]]:
-    """Returns a command for each placed learner; none to try again later."""
-    return self._fixed_commands
-
-  def _wait_for_room(self) -> None:
-    """Is called repeatedly while learners have no place; may raise."""
-
-  def _is_final(self, exit_code: int) -> bool:
-    """Returns whether this exit code of the only learner ends the run."""
-    return exit_code != child.DONE
 
   @property
   def are_running(self) -> bool:
@@ -62,7 +56,8 @@ class Learners:
     if self._is_done is not None:
       return self._is_done()
     codes = [program.exit_code for program in self.programs]
-    if len(codes) == 1 and codes[0] is not None and self._is_final(codes[0]):
+    if len(codes) == 1 and codes[0] is not None and (
+        0 <= codes[0] <= 128 or not self.survives_signals):
       self.programs[0].check()
     return all(code == child.DONE for code in codes)
 
@@ -93,6 +88,8 @@ class Learners:
       if program.state is State.RUNNING:
         program.withdraw()
       program.place()
+    if self._room is not None:
+      self._room.restart()
 
   def tend(self) -> None:
     """Places learners that have no place, or starts all once they have one."""
@@ -100,33 +97,37 @@ class Learners:
       if program.state is State.ABSENT:
         program.place()
     if any(program.state is State.PLACING for program in self.programs):
-      self._wait_for_room()
+      if self._room is not None:
+        self._room.poll()
     elif all(program.state is State.PLACED for program in self.programs):
-      commands = self._commands()
-      for program, command in zip(self.programs, commands):
+      for program, command in zip(self.programs, self._commands()):
         program.start(command)
-      if commands:
-        self.num_starts += 1
 
 
 class Peer:
-  """An actor or evaluator, which restarts in its old place or elsewhere."""
+  """A program, such as an actor, that restarts in its place or elsewhere."""
 
   def __init__(self, program: program_lib.Program,
                command: Callable[[int], Sequence[str]],
-               restart: restarts.Restarts):
-    """Prepares the peer; `command` makes a command from the earlier starts."""
+               deaths: restarts.Restarts,
+               losses: Optional[restarts.Restarts] = None):
+    """Prepares the peer; `command` makes a command from the earlier starts.
+
+    `losses` counts losses of the program, if `deaths` is not to.
+    """
     self.program = program
-    self.num_starts = 0
+    self._num_starts = 0
     self._command = command
-    self._restarts = restart
+    self._deaths = deaths
+    self._losses = losses or deaths
     self._due = 0.  # When the next start may be.
 
   def tend(self) -> None:
-    """Places or starts the program if it does not run; may raise RunFailed."""
+    """Places or starts the program; raises as `Restarts.note_death` does."""
     program, now = self.program, time.monotonic()
     if program.state in (State.ENDED, State.LOST):
-      self._due = self._restarts.note_death(now)
+      is_lost = program.state is State.LOST
+      self._due = (self._losses if is_lost else self._deaths).note_death(now)
       if math.isinf(self._due):
         program.withdraw()
       else:
@@ -134,37 +135,35 @@ class Peer:
     elif program.state is State.ABSENT and not math.isinf(self._due):
       program.place()
     if program.state is State.PLACED and now >= self._due:
-      program.start(self._command(self.num_starts))
-      self.num_starts += 1
-
-
-def make_peers(make_program: Callable[[str], program_lib.Program],
-               actor_command: Callable[[int, int], Sequence[str]],
-               num_actors: int,
-               evaluator_command: Optional[Callable[[int], Sequence[str]]],
-               max_restarts: int, restart_window_secs: float) -> List[Peer]:
-  """Makes the peers of a run's learners; see `local.make_supervisor`."""
-
-  def make_peer(name, command, is_needed=True, first_words=''):
-    program = make_program(name)
-    return Peer(program, command, restarts.Restarts(
-        program, max_restarts, restart_window_secs, is_needed, first_words))
-
-  peers = [make_peer(f'actor_{task}', functools.partial(actor_command, task),
-                     first_words=child.FIRST) for task in range(num_actors)]
-  if evaluator_command is not None:
-    peers.append(make_peer(EVALUATOR, evaluator_command, is_needed=False))
-  return peers
+      program.start(self._command(self._num_starts))
+      self._num_starts += 1
 
 
 class Supervisor:
   """Keeps learners and their peers alive until the learners are done."""
 
-  def __init__(self, learners: Learners, peers: Sequence[Peer],
+  def __init__(self, learners: Learners,
+               make_program: Callable[[str], program_lib.Program],
+               actor_command: Callable[[int, int], Sequence[str]],
+               num_actors: int,
+               evaluator_command: Optional[Callable[[int], Sequence[str]]],
+               max_restarts: int, restart_window_secs: float,
                poll_secs: float):
+    """Prepares the peers of the learners; see `local.make_supervisor`."""
+
+    def make_peer(name, command, is_needed=True, first_words=''):
+      program = make_program(name)
+      return Peer(program, command, restarts.Restarts(
+          program, max_restarts, restart_window_secs, is_needed, first_words))
+
     self._learners = learners
-    self._peers = peers
     self._poll_secs = poll_secs
+    self._peers = [
+        make_peer(f'actor_{task}', functools.partial(actor_command, task),
+                  first_words=child.FIRST) for task in range(num_actors)]
+    if evaluator_command is not None:
+      self._peers.append(
+          make_peer(EVALUATOR, evaluator_command, is_needed=False))
 
   def run(self, on_poll: Callable[[], None]) -> Optional[int]:
     """Runs until the learners end or a signal comes, which is returned.

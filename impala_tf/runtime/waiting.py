@@ -1,7 +1,4 @@
-"""Waiting for another process, with a deadline and messages to the user.
-
-Standard library only.
-"""
+"""Waiting for another process, with a deadline and messages to the user."""
 
 import math
 import socket
@@ -32,10 +29,7 @@ class Waiting:
 
   def __init__(self, peer: str, limit_secs: float, say: Callable[[str], None],
                clock: Callable[[], float] = time.monotonic):
-    """Starts the wait for `peer`, a name for messages, which `say` shows.
-
-    After `limit_secs`, which may be infinity, `poll` raises.
-    """
+    """Starts the wait for `peer`, a name for messages, which `say` shows."""
     self._peer = peer
     self._limit_secs = limit_secs
     self._say = say

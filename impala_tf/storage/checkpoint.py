@@ -102,12 +102,11 @@ def find(run_dir: str, which: Which = NEWEST) -> list[str]:
           f'{run_dir} holds no best checkpoint; one is kept once 100 full '
           'episodes have ended in training. Take the newest instead')
     return [best.path]
-  numbers = [int(path.rpartition('-')[2]) for path in newest]
-  found = [path for path, number in zip(newest, numbers) if number == which]
+  there = [path.rpartition('-')[2] for path in newest]
+  found = [path for path, n in zip(newest, there) if n == str(which)]
   if best and best.number == which:
     found.insert(0, best.path)  # A copy: either may be damaged.
   if not found:
-    there = [str(n) for n in numbers]
     if best:
       there.append(f'{BEST} ({best.number})')
     raise CheckpointError(
@@ -287,7 +286,6 @@ class Checkpointer:
       self._checkpoint.write(prefix)
 
   def _save_best(self, number: int, score: float) -> None:
-    """Writes the best checkpoint, and then removes the previous one."""
     best = Best(os.path.join(self._directory, f'{BEST}-{number}'), number,
                 score)
     try:

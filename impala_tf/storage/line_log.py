@@ -5,8 +5,8 @@ log is rewritten; rows are small and seconds apart.
 """
 
 import errno
+import io
 import os
-import re
 import threading
 from typing import Callable, List, Optional, Union
 
@@ -17,25 +17,25 @@ from impala_tf.storage import files
 _CLOSE_SECS = 30.
 
 
-class _FileAppender:
-  """A log in one file, to which each line is appended whole or not at all."""
-
-  def __init__(self, path: str):
-    # Unbuffered, so that no part of a lost line comes later.
-    self._file = open(path, 'ab', buffering=0)
-
+# Not buffered, so that no part of a lost line comes later.
+class _FileAppender(io.FileIO):
   def append(self, line: bytes) -> None:
     """Appends a line; drops it and raises OSError if there is no room."""
-    start = os.fstat(self._file.fileno()).st_size
-    try:
-      if self._file.write(line) < len(line):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    except OSError:
-      self._file.truncate(start)  # Half a line would spoil all that follow.
-      raise
+    _append(self, line, os.fstat(self.fileno()).st_size)
 
-  def close(self) -> None:
-    self._file.close()
+
+def _append(file: io.FileIO, line: bytes, start: int,
+            directory: Optional[str] = None) -> None:
+  """Appends at `start` a line that, with a `directory`, survives a crash."""
+  try:
+    if file.write(line) < len(line):
+      raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    if directory is not None:
+      os.fsync(file.fileno())
+      sync(directory)  # The file may be new.
+  except OSError:
+    file.truncate(start)  # Half a line would spoil all that follow.
+    raise
 
 
 class _RemoteAppender:
@@ -81,7 +81,9 @@ Appender = Union[_FileAppender, _RemoteAppender]
 
 def open_for_appending(path: str) -> Appender:
   """Opens a log in a directory that exists; raises OSError if it cannot."""
-  return _RemoteAppender(path) if files.is_url(path) else _FileAppender(path)
+  if files.is_url(path):
+    return _RemoteAppender(path)
+  return _FileAppender(path, 'a')
 
 
 def append_durably(path: str, line: bytes) -> None:
@@ -90,18 +92,11 @@ def append_durably(path: str, line: bytes) -> None:
   It first removes half a line of a killed process. Raises OSError if there is
   no room, and leaves the file as before.
   """
-  with open(path, 'ab+', buffering=0) as file:
+  with io.FileIO(path, 'a+') as file:
     file.seek(0)
     start = file.read().rfind(b'\n') + 1
     file.truncate(start)
-    try:
-      if file.write(line) < len(line):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-      os.fsync(file.fileno())
-      sync(os.path.dirname(path))  # The file may be new.
-    except OSError:
-      file.truncate(start)
-      raise
+    _append(file, line, start, os.path.dirname(path))
 
 
 def sync(path: str) -> None:
@@ -113,24 +108,13 @@ def sync(path: str) -> None:
     os.close(descriptor)
 
 
-def _parts(path: str) -> List[str]:
-  """Lists the files of a log; behind URLs earlier versions wrote pieces."""
-  directory, name = os.path.split(path)
-  stem, ending = map(re.escape, os.path.splitext(name))
-  return [os.path.join(directory, found) for found in files.names(directory)
-          if re.fullmatch(rf'{stem}(-\d+)?{ending}', found)]
-
-
 class _FileReader:
-  """A reader that follows a log in one file."""
-
   def __init__(self, path: str):
     self._path = path
     self._file_number: Optional[int] = None
     self._offset = 0
 
   def new_lines(self) -> List[bytes]:
-    """See `open_for_reading`."""
     try:
       with open(self._path, 'rb') as file:
         number = os.fstat(file.fileno()).st_ino
@@ -145,17 +129,14 @@ class _FileReader:
 
 
 class _RemoteReader:
-  """A reader that follows a log behind a URL."""
-
   def __init__(self, path: str):
     self._path = path
     self._content = b''  # At the last call.
 
   def new_lines(self) -> List[bytes]:
-    """See `open_for_reading`."""
     try:
-      content = b''.join(map(files.read, _parts(self._path)))
-    except FileNotFoundError:  # Lines are being dropped.
+      content = files.read(self._path)
+    except FileNotFoundError:
       return []
     known = self._content if content.startswith(self._content) else b''
     self._content = content
@@ -181,13 +162,12 @@ def keep(path: str, is_wanted: Callable[[bytes], bool]) -> None:
   `is_wanted` must hold for all lines before one for which it holds. The log
   need not exist.
   """
-  # Backwards, so that the next call does the rest if this one is killed.
-  parts = [path] if os.path.exists(path) else []
-  for part in reversed(_parts(path) if files.is_url(path) else parts):
-    content = files.read(part)
-    lines = content[:content.rfind(b'\n') + 1].splitlines(keepends=True)
-    wanted = b''.join(line for line in lines if is_wanted(line))
-    if not wanted and files.is_url(part):  # Some stores have no empty files.
-      files.remove(part)
-    elif wanted != content:
-      files.write(part, wanted)
+  if not files.exists(path):
+    return
+  content = files.read(path)
+  lines = content[:content.rfind(b'\n') + 1].splitlines(keepends=True)
+  wanted = b''.join(line for line in lines if is_wanted(line))
+  if not wanted and files.is_url(path):  # Some stores have no empty files.
+    files.remove(path)
+  elif wanted != content:
+    files.write(path, wanted)

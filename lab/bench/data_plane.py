@@ -19,7 +19,6 @@ from impala_tf.core import queue as queue_lib
 from impala_tf.core import transport
 from impala_tf.runtime import control as control_lib
 from impala_tf.runtime import sizing
-from impala_tf.runtime import tf_threads
 from lab.bench import parts
 from lab.bench import worker
 
@@ -103,7 +102,7 @@ def _drain(config: config_lib.Config, spec: types.Unroll, port: int) -> None:
 def main():
   role, config, port = worker.parse_args(
       __doc__, ('reader', 'writer', 'drain'), has_port=True)
-  tf_threads.set_threads(
+  sizing.set_threads(
       1 if role == 'writer' else config.learner.num_threads)
   environment = experiment.make_environment(config, 1, seed=0, training=True)
   spec = experiment.make_unroll_spec(

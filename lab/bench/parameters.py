@@ -19,7 +19,6 @@ from impala_tf.core import queue as queue_lib
 from impala_tf.core import weights
 from impala_tf.runtime import precision
 from impala_tf.runtime import sizing
-from impala_tf.runtime import tf_threads
 from lab.bench import worker
 
 
@@ -98,7 +97,7 @@ def _fetch(config: config_lib.Config, port: int) -> None:
 def main():
   role, config, port = worker.parse_args(
       __doc__, ('publish', 'fetch'), has_port=True)
-  tf_threads.set_threads(1)
+  sizing.set_threads(1)
   (_publish if role == 'publish' else _fetch)(config, port)
 
 

@@ -20,7 +20,6 @@ from impala_tf.core import queue as queue_lib
 from impala_tf.runtime import learner_group
 from impala_tf.runtime import precision
 from impala_tf.runtime import sizing
-from impala_tf.runtime import tf_threads
 from lab.bench import random_actions
 from lab.bench import worker
 
@@ -217,7 +216,7 @@ PARTS = {
 
 def main():
   name, config, _ = worker.parse_args(__doc__, PARTS)
-  tf_threads.set_threads(
+  sizing.set_threads(
       config.learner.num_threads if name == 'learner' else 1)
   part = PARTS[name](config)
   for _ in range(_WARM_UP_CALLS):

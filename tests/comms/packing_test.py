@@ -50,9 +50,3 @@ def test_allocated_unrolls_are_views_of_their_columns(packed):
           [tf.constant(column[np.newaxis]) for column in columns])), original)
   for column in allocated.columns:  # Its neighbours are left alone.
     assert not column[[0, 2]].any()
-
-
-def test_stamp_is_put_on_columns_of_the_right_sizes_alone(packed):
-  columns = [column[0] for column in packed.allocate(1).columns]
-  with pytest.raises(ValueError, match='must have columns of'):
-    packed.put_stamp([column[1:] for column in columns], STAMP)

@@ -11,7 +11,6 @@ import tensorflow as tf
 from impala_tf import config
 from impala_tf import types
 from impala_tf.agents import agent as agent_lib
-from impala_tf.comms import packing
 from impala_tf.core import actor as actor_lib
 from impala_tf.envs import environment
 from impala_tf.maths import distributions
@@ -92,6 +91,7 @@ class FakeWriter:
 
   def write(self, unroll):
     self._log.append('write')
+    assert unroll.row == len(self.unrolls) % E
     self.unrolls.append(tf.nest.map_structure(np.copy, unroll.unroll))
 
   def flush(self, max_pending=0):
@@ -195,24 +195,6 @@ def test_unrolls_agree_with_their_spec(make_run, frame_stack, use_lstm):
     assert (unroll.core_state == ()) != use_lstm
 
 
-def test_unrolls_lie_as_they_are_sent(make_run):
-  """Values written to an unroll are unpacked from its columns."""
-  spec = make_run(STACK, True).spec
-  buffer = actor_lib.UnrollBuffer(spec, np.array([7, 4], np.int32), STACK)
-  packed = packing.Packing(spec)
-  stamp = packing.Stamp(np.int64(1), np.int64(2))
-  for number, (columns, unroll, row) in enumerate(buffer.unrolls(), start=1):
-    assert row == number - 1
-    for i, array in enumerate(tf.nest.flatten(unroll)):
-      array[...] = number + i
-    packed.put_stamp(columns, stamp)
-    assert packed.stamp([tf.constant(column) for column in columns]) == stamp
-    unpacked = packed.unpack([tf.constant(column[np.newaxis])
-                              for column in columns])
-    for array, sent in zip(tf.nest.flatten(unroll), tf.nest.flatten(unpacked)):
-      np.testing.assert_array_equal(array, sent[0])
-
-
 def test_rows_are_those_of_the_environment_with_raw_rewards(run):
   for k in range(NUM_UNROLLS):
     rows, env_outputs = run.rows(k), run.batch(k).env_outputs
@@ -237,8 +219,12 @@ def test_recorded_actions_are_those_the_environment_played(
   assert len({a for x in run.environment.actions for a in x}) > 2
 
 
-def test_frames_travel_once_and_restack_to_those_of_the_environment(run):
+def test_frames_travel_once_and_restack_to_those_of_the_environment(
+    run, make_run):
+  plain = make_run(1, True)  # Without a stack, they travel as they are.
   for k in range(NUM_UNROLLS):
+    np.testing.assert_array_equal(plain.batch(k).env_outputs.observation,
+                                  plain.rows(k).observation)
     unroll, rows = run.batch(k), run.rows(k)
     observation = unroll.env_outputs.observation
     # Their newest frames, behind the older ones of x_0.
@@ -247,13 +233,6 @@ def test_frames_travel_once_and_restack_to_those_of_the_environment(run):
     restacked = frame_stacks.restack(tf.constant(observation),
                                tf.constant(unroll.env_outputs.step_type))
     np.testing.assert_array_equal(restacked, rows.observation)
-
-
-def test_plain_observations_travel_as_they_are(make_run):
-  run = make_run(1, True)
-  for k in range(NUM_UNROLLS):
-    np.testing.assert_array_equal(run.batch(k).env_outputs.observation,
-                                  run.rows(k).observation)
 
 
 def test_the_last_step_of_an_unroll_is_the_first_of_the_next(run):
@@ -355,10 +334,3 @@ def test_returns_go_on_over_unrolls_and_lost_lives(run):
         env_outputs.episode_return[k == 0:], expected[rows])
     np.testing.assert_array_equal(
         env_outputs.episode_steps[k == 0:], steps[rows])
-
-
-def test_the_same_seed_plays_the_same_game(run):
-  again = Run()
-  for x, y in zip(tf.nest.flatten(list(run.unrolls.flat)),
-                  tf.nest.flatten(list(again.unrolls.flat))):
-    np.testing.assert_array_equal(x, y)

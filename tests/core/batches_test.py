@@ -10,7 +10,6 @@ import pytest
 import reverb
 import tensorflow as tf
 
-from impala_tf import config as config_lib
 from impala_tf import types
 from impala_tf.comms import packing
 from impala_tf.comms import sampling
@@ -45,11 +44,11 @@ def _serve_queue():
 
 
 def _reader(address, num_unrolls=B, replay=None, in_order=True, **wanted):
-  """Makes a reader of a queue's batches; `wanted` is for its `Filter`."""
+  """Makes a reader of a queue's batches; `wanted` is for `make_batches`."""
   refusals = wanted.get('refusals')
   return batches_lib.BatchReader(batches_lib.make_batches(
       sampling.Source(address, queue_lib.QUEUE, num_unrolls, in_order),
-      packing.Packing(unrolls.spec()), batches_lib.Filter(**wanted), replay),
+      packing.Packing(unrolls.spec()), replay, **wanted),
       refusals=refusals if isinstance(refusals, unroll_filter.Refusals)
       else None)
 
@@ -322,17 +321,6 @@ def _never():
   """Makes a dataset whose first batch never comes."""
   return tf.data.Dataset.from_generator(
       lambda: iter(threading.Event().wait, None), output_types=tf.int32)
-
-
-def test_learner_gives_up_if_all_unrolls_are_rejected():
-  secs = 0.
-  refusals = unroll_filter.Refusals(lambda: secs)
-  for _ in range(1000):
-    refusals.add(1, unroll_filter.NOT_FINITE)
-  reader = batches_lib.BatchReader(_never(), refusals=refusals)
-  secs = 60.
-  with pytest.raises(config_lib.UserError, match='refused'):
-    _next(reader)
 
 
 @pytest.mark.parametrize('sizes', [(3, 4, 2, 3), (4, 92, 10, 0)])

@@ -15,6 +15,7 @@ from impala_tf.agents import agent as agent_lib
 from impala_tf.algorithms import impala
 from impala_tf.core import learner as learner_lib
 from impala_tf.maths import distributions
+from impala_tf.maths import frame_stacks
 from impala_tf.optimizers import hyperparameters as hyperparameters_lib
 from impala_tf.optimizers import rmsprop
 from tests.fixtures import two_cpus
@@ -22,7 +23,6 @@ from tests.fixtures import two_cpus
 T, B, A, SHAPE = 6, 4, 3, (10, 5)  # Observations and actions of Catch.
 L = 3  # Words of an instruction.
 STACK = 4
-FIRST = 0
 FRAMES_PER_STEP = 4
 FRAMES_PER_UPDATE = T * B * FRAMES_PER_STEP
 LEARNING_RATE, MAX_NORM = 0.05, 0.7
@@ -61,9 +61,12 @@ def _squares(agent, unroll):
 def _learner(make_agent=_agent, loss_fn=_loss, strategy=None, after_step=None,
              **replaced):
   strategy = strategy or tf.distribute.OneDeviceStrategy('/cpu:0')
-  settings = dataclasses.replace(CONFIG, optimizer=dataclasses.replace(
-      CONFIG.optimizer,
-      max_gradient_norm=replaced.pop('max_gradient_norm', MAX_NORM)))
+  settings = dataclasses.replace(
+      CONFIG, impala=replaced.pop('impala', CONFIG.impala),
+      optimizer=dataclasses.replace(
+          CONFIG.optimizer,
+          max_gradient_norm=replaced.pop('max_gradient_norm', MAX_NORM)))
+  momentum = replaced.pop('momentum', OPTIMIZER['momentum'])
   numbers = learner_lib.Settings(
       total_frames=10 * FRAMES_PER_UPDATE, annealed=True,
       frames_per_step=FRAMES_PER_STEP, compile_step=False)._replace(**replaced)
@@ -74,8 +77,7 @@ def _learner(make_agent=_agent, loss_fn=_loss, strategy=None, after_step=None,
       agent,
       learner_lib.Objective(loss_fn, *[after_step] if after_step else []),
       lambda rate: rmsprop.RMSProp(
-          rate, OPTIMIZER['decay'], lambda: hyperparameters.epsilon,
-          OPTIMIZER['momentum']),
+          rate, OPTIMIZER['decay'], lambda: hyperparameters.epsilon, momentum),
       hyperparameters, strategy, numbers)
 
 
@@ -370,10 +372,6 @@ def test_gradients_and_apply_are_the_update():
 
 
 def test_hyperparameters_are_read_at_every_update_and_nothing_is_retraced():
-  strategy = tf.distribute.OneDeviceStrategy('/cpu:0')
-  with strategy.scope():
-    hyperparameters = hyperparameters_lib.Hyperparameters(CONFIG)
-    agent = _Scale()
   num_traces = 0
 
   def entropy_bonus(agent, unroll):
@@ -384,12 +382,8 @@ def test_hyperparameters_are_read_at_every_update_and_nothing_is_retraced():
     return types.LossOutput(
         hyperparameters.present().entropy_cost * agent.factor, {})
 
-  learner = learner_lib.Learner(
-      agent, learner_lib.Objective(entropy_bonus),
-      lambda rate: rmsprop.RMSProp(rate, 0.9, lambda: hyperparameters.epsilon),
-      hyperparameters, strategy, learner_lib.Settings(
-          total_frames=1, frames_per_step=1, compile_step=False,
-          annealed=False))
+  learner = _learner(_Scale, entropy_bonus, momentum=0., annealed=False)
+  hyperparameters = learner.hyperparameters
   mean_square, factor = 1.0, 1.0
   for learning_rate, epsilon, entropy_cost, max_norm in (
       (0.05, 0.02, 0.01, 0.7), (0.1, 0.5, 0.3, 0.7), (0.1, 0.5, 3.0, 2.0),
@@ -404,24 +398,23 @@ def test_hyperparameters_are_read_at_every_update_and_nothing_is_retraced():
     factor -= learning_rate * gradient / np.sqrt(mean_square + epsilon)
     np.testing.assert_allclose(metrics['gradient_norm'], entropy_cost,
                                rtol=1e-6)
-    np.testing.assert_allclose(agent.factor.numpy(), factor, rtol=1e-5)
+    np.testing.assert_allclose(
+        learner.agent.factor.numpy(), factor, rtol=1e-5)
   assert num_traces == 1
 
 
 def test_entropy_cost_falls_linearly_with_the_frames_to_its_last_share():
-  strategy = tf.distribute.OneDeviceStrategy('/cpu:0')
-  with strategy.scope():
-    hyperparameters = hyperparameters_lib.Hyperparameters(dataclasses.replace(
-        CONFIG, impala=config.ImpalaConfig(
-            entropy_cost=0.5, entropy_annealed_to=0.25)))
-    agent = _Scale()
-  learner = learner_lib.Learner(
-      agent, learner_lib.Objective(lambda agent, unroll: types.LossOutput(
-          hyperparameters.present().entropy_cost * agent.factor, {})),
-      lambda rate: rmsprop.RMSProp(rate, 0.9, lambda: 0.1), hyperparameters,
-      strategy, learner_lib.Settings(
-          total_frames=4 * T * B, frames_per_step=1, compile_step=False,
-          annealed=False))
+
+  def entropy_bonus(agent, unroll):
+    del unroll
+    return types.LossOutput(
+        hyperparameters.present().entropy_cost * agent.factor, {})
+
+  learner = _learner(
+      _Scale, entropy_bonus, total_frames=4 * FRAMES_PER_UPDATE,
+      annealed=False, impala=config.ImpalaConfig(
+          entropy_cost=0.5, entropy_annealed_to=0.25))
+  hyperparameters = learner.hyperparameters
   for expected in 0.5, 0.40625, 0.3125, 0.21875, 0.125, 0.125:
     assert hyperparameters.row()['entropy_cost'] == expected
     assert learner.update(_unroll())['gradient_norm'] == expected
@@ -429,20 +422,13 @@ def test_entropy_cost_falls_linearly_with_the_frames_to_its_last_share():
 
 @pytest.mark.parametrize('compile_step', [False, True])
 def test_stacked_frames_are_stacked_again_within_the_step(compile_step):
-  stack, height, width = 3, 2, 4
-  rng = np.random.default_rng(0)
   unroll = _unroll()
-  step_type = unroll.env_outputs.step_type.numpy()
-  stacks = np.zeros([T + 1, B, height, width, stack], np.uint8)
-  stacks[0] = rng.integers(1, 256, size=stacks[0].shape)
-  for t in range(1, T + 1):
-    going_on = step_type[t, :, None, None, None] != FIRST
-    stacks[t, ..., :-1] = stacks[t - 1, ..., 1:] * going_on
-    stacks[t, ..., -1] = rng.integers(1, 256, size=[B, height, width])
-  travelling = np.concatenate(
-      [np.moveaxis(stacks[0], -1, 0), stacks[1:, ..., -1]])
+  travelling = tf.constant(np.random.default_rng(0).integers(
+      1, 256, size=[T + STACK, B, 2, 4]).astype(np.uint8))
+  stacks = frame_stacks.restack(travelling, unroll.env_outputs.step_type)
+  assert stacks.shape == [T + 1, B, 2, 4, STACK]
   unroll = unroll._replace(env_outputs=unroll.env_outputs._replace(
-      observation=tf.constant(travelling)))
+      observation=travelling))
   np.testing.assert_array_equal(_observed(unroll, compile_step), stacks)
 
 

@@ -12,7 +12,6 @@ import pytest
 import reverb
 import tensorflow as tf
 
-from impala_tf.comms import newest_sender
 from impala_tf.comms import parameter_memory
 from impala_tf.core import queue as queue_lib
 from impala_tf.core import weights
@@ -165,30 +164,6 @@ def test_delayed_publisher_is_exactly_so_many_updates_late(lag_updates):
       assert fetcher.fetch() == expected == _values(actors)[2]
 
 
-def _suspend(process):
-  """Stops a process; returns once all of its threads have stopped."""
-  process.send_signal(signal.SIGSTOP)
-  _, status = os.waitpid(process.pid, os.WUNTRACED)
-  assert os.WIFSTOPPED(status)
-
-
-@pytest.mark.slow
-def test_server_that_was_suspended_is_waited_for():
-  with unrolls.server_process() as (process, address):
-    publisher = _publisher(address, unrolls.variables())
-    _suspend(process)
-    publishing = threading.Thread(
-        target=publisher.publish, args=(7,), daemon=True)
-    publishing.start()
-    # Longer than one of the timeouts that it waits in turn.
-    publishing.join(timeout=1.5)
-    assert publishing.is_alive()
-    process.send_signal(signal.SIGCONT)
-    publishing.join(timeout=programs.DEADLINE_SECS)
-    assert not publishing.is_alive()
-    assert weights.Fetcher(address, unrolls.variables()).fetch() == 7
-
-
 # Through the learner's memory.
 
 
@@ -209,8 +184,9 @@ class _Sharing:
     self.address = address
     self.publisher = _publisher(
         address, learners, lambda version: 10 * version, lambda table: [
-            newest_sender.NewestSender(memory.write).write,
-            weights.on_demand(table, lambda: self.now)])
+            weights.NewestSender(memory.write).write,
+            weights.NewestSender(
+                weights.on_demand(table, lambda: self.now)).write])
     self.publisher.publish(0)
     self.actors, self.remote_actors = _variables(0), _variables(0)
     self.here = weights.Fetcher(address, self.actors)
@@ -292,7 +268,8 @@ def test_updates_do_not_wait_for_a_server_that_was_stopped():
         address, variables, through=_background(memory, all_wait=True))
     publisher.publish(0)
     reader = parameter_memory.find([memory.table_name])
-    _suspend(process)
+    process.send_signal(signal.SIGSTOP)
+    os.waitpid(process.pid, os.WUNTRACED)  # Until all of its threads stand.
     start = time.monotonic()
     for version in range(1, 4):
       publisher.publish(version)
@@ -310,23 +287,6 @@ def test_parameters_of_another_agent_are_refused_whole(sharing, may_share):
   with pytest.raises(ValueError, match='9 parameters, but this agent has 2'):
     fetcher.fetch()
   assert _values(small) == [[0., 0.]]
-
-
-def test_death_within_a_write_is_an_error(sharing):
-  sharing.publish(1)
-  _until(lambda: sharing.here.fetch() == 1)
-
-  class Deadly:
-    size = 9
-
-    def __array__(self, *_):
-      raise SystemExit
-
-  with pytest.raises(SystemExit):
-    sharing.memory.write(parameter_memory.Stamp(2, 20), Deadly())
-  with pytest.raises(ConnectionError, match='died while it wrote'):
-    sharing.here.fetch()
-  assert _values(sharing.actors)[2] == 1.
 
 
 @pytest.mark.parametrize('may_share', [True, False])
@@ -371,3 +331,46 @@ def test_server_of_another_run_is_noticed_beside_the_memory():
         return 'of another config now' in str(error)
 
     _until(is_noticed)
+
+
+# In a thread.
+
+
+class _Slow:
+  """A function that notes what it is given when it is let."""
+
+  def __init__(self):
+    self.sent = []
+    self.started = threading.Semaphore(0)
+    self.may_end = threading.Semaphore(0)
+    self.error = None
+
+  def __call__(self, version, snapshot):
+    self.started.release()
+    assert self.may_end.acquire(timeout=programs.DEADLINE_SECS)
+    if self.error:
+      raise self.error
+    self.sent.append((version, snapshot))
+
+
+def test_only_the_newest_waits():
+  slow = _Slow()
+  sender = weights.NewestSender(slow)
+  sender.write(1, 10)
+  assert slow.started.acquire(timeout=programs.DEADLINE_SECS)
+  for version in (2, 3, 4):
+    sender.write(version, 10 * version)  # None of these waits.
+  slow.may_end.release(2)
+  programs.wait_until(lambda: len(slow.sent) == 2, 'two snapshots')
+  assert slow.sent == [(1, 10), (4, 40)]
+
+
+def test_failure_is_raised_at_the_next_call():
+  slow = _Slow()
+  sender = weights.NewestSender(slow)
+  slow.error = OSError('gone')
+  slow.may_end.release()
+  with pytest.raises(RuntimeError, match='publishing the parameters') as raised:
+    # Returns None until it fails.
+    programs.wait_until(lambda: sender.write(1, 10), 'an error')
+  assert raised.value.__cause__ is slow.error

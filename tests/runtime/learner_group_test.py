@@ -1,10 +1,9 @@
 """Learners that update together: real processes, and turns between threads."""
 
-import concurrent.futures
 import contextlib
+import itertools
 import subprocess
 import sys
-import threading
 import time
 
 import numpy as np
@@ -187,81 +186,48 @@ def test_learner_that_does_not_come_is_waited_for_and_named(tmp_path):
 # Turns.
 
 
-class _Exchange:
-  """One of two threads that exchange numbers, in place of `gather`."""
-  number = 2
-  agree = learner_group.Learners.agree
-
-  def __init__(self, task, rows, barrier):
-    self._task, self._rows, self._barrier = task, rows, barrier
-
-  def gather(self, numbers):
-    self._rows[self._task] = numbers
-    self._barrier.wait(20)
-    rows = np.array(self._rows, float)
-    self._barrier.wait(20)
-    return rows
+@pytest.mark.parametrize('rows, expected', [
+    ([(1, 0), (1, 0)], (True, False)), ([(1, 0), (0, 0)], (False, False)),
+    ([(1, 0), (1, 1)], (True, True)), ([(0, 1), (1, 0)], (False, True))])
+def test_all_must_have_a_batch_and_any_may_stop_all(
+    monkeypatch, rows, expected):
+  learners = learner_group.Learners(None, number=2)
+  monkeypatch.setattr(learners, 'gather', lambda numbers: np.array(rows))
+  assert learners.agree(*map(bool, rows[0])) == expected
 
 
 class _Reader:
-  """A reader that has a batch at some times and none at others."""
+  """A reader that has a batch from the second look on."""
 
-  def __init__(self, is_ready):
-    self._is_ready = is_ready
-    self._number = 0
+  def __init__(self):
+    self._numbers = itertools.count()
 
   def poll(self, control):
-    time.sleep(0.001)
-    if not self._is_ready(self._number):
-      control.on_wait('')
-      return None
-    self._number += 1
-    return self._number
+    return next(self._numbers) or None
 
 
-def _take_turns(is_ready, should_stop, on_wait=lambda cause: None):
-  """Runs two learners' turns; returns the batches that each got."""
-  rows, barrier, got = [None, None], threading.Barrier(2), [[], []]
-  exchanges = [_Exchange(task, rows, barrier) for task in range(2)]
+def _batches(answers, must_stop=False):
+  """Reads batches by a group's answers; returns them and all that was said."""
+  said, answers = [], iter(answers)
 
-  def run(task):
-    control = control_lib.LoopControl(
-        lambda: should_stop[task](got[task]),
-        on_wait=lambda cause: task or on_wait(cause))
-    for batch in loop.read(
-        _Reader(is_ready[task]), control, exchanges[task].agree):
-      got[task].append(batch)
+  def agree(has_batch, must_stop):
+    said.append((has_batch, must_stop))
+    return next(answers)
 
-  with concurrent.futures.ThreadPoolExecutor(2) as threads:
-    for future in [threads.submit(run, task) for task in range(2)]:
-      future.result(60)
-  return got
+  control = control_lib.LoopControl(lambda: must_stop, on_wait=said.append)
+  return list(loop.read(_Reader(), control, agree)), said
 
 
-def test_one_that_is_asked_to_stop_stops_all_at_the_same_update():
-  got = _take_turns(
-      [lambda number: True] * 2,
-      [lambda got: len(got) >= 3, lambda got: False])
-  assert got == [[1, 2, 3]] * 2
+def test_learner_with_a_batch_waits_for_the_others_and_loses_none():
+  got, said = _batches(
+      [(False, False), (False, False), (False, False), (True, False),
+       (True, False), (True, True)])
+  assert got == [1, 2]  # And not the third, with which one was to stop.
+  assert said == [
+      (False, False), (True, False), '', (True, False), '', (True, False),
+      (True, False), (True, False)]
 
 
-def test_one_without_a_batch_makes_all_wait_and_can_still_be_stopped():
-  waits_since = []
-
-  def has_waited(got):
-    if len(got) == 2 and not waits_since:
-      waits_since.append(time.monotonic())
-    return bool(waits_since) and time.monotonic() > waits_since[0] + 2
-
-  got = _take_turns(
-      [lambda number: True, lambda number: number < 2],
-      [has_waited, lambda got: False])
-  assert got == [[1, 2]] * 2  # Nothing is lost that was learned from by one.
-
-
-def test_one_that_has_a_batch_hears_that_it_waits_for_others():
-  causes = []
-  assert _take_turns(
-      [lambda number: True, lambda number: False],
-      [lambda got: len(causes) >= 2, lambda got: False],
-      causes.append) == [[], []]
+def test_learner_that_is_to_stop_waits_until_all_do():
+  answers = [(False, False), (False, False), (False, True)]
+  assert _batches(answers, must_stop=True) == ([], 3 * [(False, True)])

@@ -8,16 +8,13 @@ from impala_tf.runtime import user_modules
 
 def test_no_two_starts_of_actors_have_one_seed():
   # A run that goes on after 2,000 updates, and again after 5,000.
-  seeds = [role_commands.actor_seed(task, attempt, num_updates)
+  seeds = [role_commands.actor('x:1', task, attempt, num_updates=updates)[6]
            for task in range(100) for attempt in range(30)
-           for num_updates in (0, 2_000, 5_000)]
-  assert len(set(seeds)) == len(seeds)
-
-
-def test_command_of_an_actor_has_its_flags():
+           for updates in (0, 2_000, 5_000)]
   assert role_commands.actor('host:1', 2, 3, '--profile') == [
       'impala_tf', 'role', 'actor', '--supervised', '--address=host:1',
       '--task=2', '--seed=30002', '--profile']
+  assert len(set(seeds)) == len(seeds)
 
 
 def test_only_several_learners_know_each_other():

@@ -4,6 +4,7 @@ import dataclasses
 import re
 
 import pytest
+import tensorflow as tf
 
 from impala_tf import config as config_lib
 from impala_tf.runtime import sizing
@@ -164,3 +165,17 @@ def test_each_choice_is_explained(config, lines):
   assert len(explained) == len(lines)
   for line, words in zip(explained, lines):
     assert re.search(words, line), line
+
+
+@pytest.mark.parametrize('asked, intra_op, inter_op', [
+    (1, 1, 1), (2, 1, 2), (3, 3, 2), (8, 8, 2)])
+def test_two_threads_run_an_operation_each_and_more_share_them(
+    monkeypatch, asked, intra_op, inter_op):
+  found = {}
+  for name in ('intra', 'inter'):
+    # The real ones cannot be called once anything was computed.
+    monkeypatch.setattr(
+        tf.config.threading, f'set_{name}_op_parallelism_threads',
+        lambda number, name=name: found.update({name: number}))
+  sizing.set_threads(asked)
+  assert found == {'intra': intra_op, 'inter': inter_op}

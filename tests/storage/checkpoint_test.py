@@ -155,12 +155,6 @@ def test_kill_while_writing_one_of_the_same_number_leaves_the_later(
   _check_restored(tmp_path, 'ckpt-13', values)
 
 
-def test_more_checkpoints_than_are_kept_go(saved, tmp_path):
-  del saved
-  assert saved_parts.Parts(tmp_path, keep=1).checkpointer.restore()
-  assert _names(tmp_path) == _names_of(tmp_path, 12)
-
-
 def test_newest_is_kept_though_one_of_a_higher_number_is_damaged(
     saved, tmp_path):
   saved_parts.cut_index(*saved_parts.checkpoint_files(tmp_path, 12))

@@ -122,16 +122,6 @@ def test_lines_that_could_not_be_written_go_with_the_next(ram, monkeypatch):
   assert _lines(ram) == [b'1', b'2']
 
 
-@pytest.mark.parametrize('num_kept', [0, 3])
-def test_pieces_of_earlier_versions_are_read_and_dropped(ram, num_kept):
-  for number, content in enumerate((b'0\n1\n', b'2\n3\n')):
-    files.write(ram.replace('.jsonl', f'-{number:05d}.jsonl'), content)
-  _append(ram, b'4', b'5', b'6')
-  assert _lines(ram) == _numbers(7)
-  line_log.keep(ram, lambda line: int(line) < num_kept)
-  assert _lines(ram) == _numbers(num_kept)
-
-
 def test_durable_line_replaces_half_a_line_or_is_not_written(
     tmp_path, monkeypatch):
   path = tmp_path / 'log.jsonl'
