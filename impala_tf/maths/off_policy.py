@@ -53,7 +53,6 @@ def returns(correction: Correction, log_rhos: tf.Tensor,
       clip_pg_rho_threshold=None, clip_c_threshold=None, **kwargs)
   if not correction.corrects_policy_gradient:
     return on_policy
-  pg_rhos = vtrace.clip(
-      tf.exp(log_rhos), clip_pg_rho_threshold, 'clip_pg_rho_threshold')
+  pg_rhos = vtrace.clip(tf.exp(log_rhos), clip_pg_rho_threshold)
   return on_policy._replace(
       pg_advantages=tf.stop_gradient(pg_rhos) * on_policy.pg_advantages)

@@ -53,8 +53,3 @@ def test_one_step_is_clips_its_ratio_as_configured():
   np.testing.assert_allclose(advantages, [1.5 * 0.75, 0.25], rtol=1e-6)
   _, advantages = _returns('one_step_is', pg_rho=None)
   np.testing.assert_allclose(advantages, [2 * 0.75, 0.25], rtol=1e-6)
-
-
-def test_unknown_bootstrap_is_refused():
-  with pytest.raises(ValueError, match="'vs' or 'value'.*'both'"):
-    _returns('none', 'both')
