@@ -41,8 +41,7 @@ class Agent(tf.Module):
   also see the last action and the last reward, clipped to [-1, 1]; all their
   memory, these two included, ends where an episode starts. Both may read
   instructions, or numbers beside an image, whose encoding joins the torso's
-  features. If an action mask comes with x_t, illegal actions have no
-  probability.
+  features.
 
   Attributes:
     kind: name of the class in `saved`, which uses it to make the agent again.
@@ -68,7 +67,7 @@ class Agent(tf.Module):
     self.distribution = distribution
     self._config = config
     self._precision = precision
-    self._torso_name = config.torso
+    self._torso_name = ''
     self._torso: Any = None
     self.num_features = 0
     self.has_action_mask = False
@@ -149,14 +148,11 @@ class Agent(tf.Module):
 
   def _make_encoders(self, observation_spec: dm_env.specs.Array,
                      num_features: int) -> None:
-    """Makes the parts that depend on the observations."""
     config = self._config
-    if self._torso is None:
-      self._torso_name = torsos.fitting(
-          self._torso_name, observation_spec.shape)
-      self._torso = networks.make_torso(
-          self._torso_name, config.hidden_size, self._precision,
-          config.torso_gain)
+    self._torso_name = torsos.fitting(config.torso, observation_spec.shape)
+    self._torso = networks.make_torso(
+        self._torso_name, config.hidden_size, self._precision,
+        config.torso_gain)
     self.num_features = num_features
     if num_features:
       self._feature_encoder = layers.Linear(config.hidden_size, tf.nn.relu)
@@ -217,7 +213,6 @@ class Agent(tf.Module):
     return types.AgentOutput(action, logits), core_state
 
   def _choose(self, logits: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-    """Samples actions [B, ...] of logits [B, P]."""
     return self.distribution.sample(logits, seed)
 
   def unroll(self, env_outputs: types.EnvOutput, actions: tf.Tensor,

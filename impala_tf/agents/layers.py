@@ -62,7 +62,6 @@ class _Layer(tf.Module):
     self.bias = None
 
   def __call__(self, inputs: tf.Tensor) -> tf.Tensor:
-    """Maps inputs of any numeric type to outputs."""
     if self.kernel is None:
       self._make_variables(self._kernel_shape(inputs.shape[-1]))
     outputs = self._product(

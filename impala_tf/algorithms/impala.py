@@ -186,7 +186,6 @@ def _entropy_metrics(distribution, entropies, unroll, counts):
 
 
 def _off_policy_metrics(log_rhos, kl_divergences, threshold, counts):
-  """Measures the distance from the behaviour policy to the target policy."""
   rhos = tf.exp(log_rhos)
   clipped = tf.zeros_like(rhos)
   if threshold is not None:

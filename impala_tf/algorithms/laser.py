@@ -24,7 +24,6 @@ from impala_tf.optimizers import hyperparameters as hyperparameters_lib
 
 
 def _base(config: config_lib.Config) -> algorithm.Algorithm:
-  """Returns the algorithm whose loss and agent LASER builds on."""
   if config.impala.popart_step_size is None:
     return impala.ALGORITHM
   return impala_popart.ALGORITHM

@@ -13,7 +13,6 @@ from impala_tf.suites import levels as levels_lib
 
 
 def _check_without_popart(config: config_lib.Config) -> None:
-  """Raises ConfigError if an option of PopArt would have no effect."""
   if config.impala.popart_step_size is not None:
     raise config_lib.ConfigError(
         f'ImpalaConfig.popart_step_size is {config.impala.popart_step_size}, '
@@ -22,7 +21,6 @@ def _check_without_popart(config: config_lib.Config) -> None:
 
 
 def _check_with_popart(config: config_lib.Config) -> None:
-  """Raises ConfigError if PopArt has no step size."""
   if config.impala.popart_step_size is None:
     raise config_lib.ConfigError(
         "ExperimentConfig.algorithm = 'impala_popart' needs "
@@ -30,7 +28,6 @@ def _check_with_popart(config: config_lib.Config) -> None:
 
 
 def _check_laser(config: config_lib.Config) -> None:
-  """Raises ConfigError for corrections and ratios without a trust region."""
   if config.impala.correction != 'vtrace':
     raise config_lib.ConfigError(
         "ExperimentConfig.algorithm = 'laser' is a trust region for V-trace, "
@@ -89,7 +86,6 @@ def _check_asynchronous(config: config_lib.Config) -> None:
 
 
 def _check_asynchronous_values(config: config_lib.Config) -> None:
-  """Raises ConfigError if workers could not reach the target network."""
   _check_asynchronous(config)
   if not config.asynchronous.share_memory:
     raise config_lib.ConfigError(
@@ -99,7 +95,6 @@ def _check_asynchronous_values(config: config_lib.Config) -> None:
 
 
 def _check_a3c(config: config_lib.Config) -> None:
-  """Raises ConfigError if a ratio of policies would be corrected for."""
   _check_asynchronous(config)
   if config.impala.correction != 'none':
     raise config_lib.ConfigError(
@@ -128,7 +123,6 @@ class Row(NamedTuple):
 
 
 def _in_module(name: str, constant: str = 'ALGORITHM') -> Callable[[], Any]:
-  """Returns a function that imports `impala_tf.algorithms.<name>`."""
   return lambda: getattr(
       importlib.import_module(f'impala_tf.algorithms.{name}'), constant)
 

@@ -26,8 +26,8 @@ class ActionError(config_lib.UserError):
 class SimulatorError(Exception):
   """A simulator's failure: one line with level, copy, place and cause.
 
-  It is no `UserError`, since a restarted actor may go on. It is no RuntimeError
-  because contextlib takes one for the StopIteration that caused it.
+  It is no `UserError`, since a restarted actor may go on, and no RuntimeError,
+  which contextlib takes for the StopIteration that caused it.
   """
 
 
@@ -123,8 +123,6 @@ class BatchedEnvironment(abc.ABC):
       first, with zeros before the episode's first.
     level_index: int32 [E], number of each environment's level in the run.
     instruction_length: L, words of an instruction; 0 for no instructions.
-    instruction, features, action_mask, episode_metrics: `side_channels`,
-      overwritten like the observations.
     action_box: bounds of continuous actions; None for discrete ones.
     remarks: sentences that a user should read before the level is learned,
       without its name.
@@ -191,7 +189,7 @@ class BatchedEnvironment(abc.ABC):
 
   @property
   def side_channels(self) -> SideChannels:
-    """Everything beside the last `observation`."""
+    """All beside the last `observation`, overwritten like it."""
     return SideChannels(self.instruction, self.features, self.action_mask,
                         self.episode_metrics)
 
@@ -234,7 +232,6 @@ class BatchedEnvironment(abc.ABC):
     """
 
   def _first(self, observation: np.ndarray) -> dm_env.TimeStep:
-    """Makes the rows that `reset` returns from observations [E, ...]."""
     return dm_env.TimeStep(
         step_type=np.full(self.num_envs, dm_env.StepType.FIRST, np.uint8),
         reward=np.zeros(self.num_envs, np.float32),
@@ -244,11 +241,7 @@ class BatchedEnvironment(abc.ABC):
   def _as_timestep(self, begins: np.ndarray, reward: np.ndarray,
                    discount: np.ndarray, observation: np.ndarray,
                    truncated: Any = False) -> dm_env.TimeStep:
-    """Makes the rows of a step: FIRST, LAST or MID.
-
-    `begins`, bool [E], marks rows that begin an episode, and `truncated` rows
-    in which a time limit ends one.
-    """
+    """Makes the rows of a step: FIRST if it `begins`, LAST if `truncated`."""
     # FIRST is 0, MID is 1 and LAST is 2.
     return dm_env.TimeStep(
         step_type=(~begins).astype(np.uint8) + np.uint8(truncated),

@@ -89,7 +89,6 @@ def _of_other_library(level: str) -> Optional[str]:
 
 
 def _nearest(level: str) -> Optional[str]:
-  """Returns the nearest name to a level, with or without its domain."""
   if level.rstrip('/') in DOMAINS:
     return None  # Only the rest of the name is missing.
   known = [*levels_lib.SUITES,
@@ -145,7 +144,6 @@ def check_levels(config: config_lib.Config) -> None:
 
 
 def _check_options(level: str, config: config_lib.Config) -> None:
-  """Raises ConfigError if a level cannot be made as the config wants it."""
   check_level(level)
   domain = known_domain(level)
   for name, value, is_taken, problem, hint in (

@@ -38,7 +38,6 @@ class CartPoleEnvironment(environment.BatchedEnvironment):
   """
 
   def __init__(self, env_id: str, num_envs: int, seed: int):
-    """Makes the batch; `env_id` says when episodes are truncated."""
     max_steps = gymnasium.spec(env_id).max_episode_steps
     assert max_steps is not None, 'see `is_cart_pole`'
     # Any: its `state` is declared as None.
@@ -58,7 +57,6 @@ class CartPoleEnvironment(environment.BatchedEnvironment):
     return self._first(self._observation())
 
   def _begin(self, begins: np.ndarray) -> None:
-    """Draws the starts of new episodes in the rows of bool [E]."""
     for i in np.flatnonzero(begins):
       self._carts.state[:, i] = self._random[i].uniform(_LOW, _HIGH, 4)
     self._carts.steps[begins] = 0

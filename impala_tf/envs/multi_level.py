@@ -41,8 +41,7 @@ def make_environment(config: Union[config_lib.Config, str], num_envs: int = 1,
 
   Raises ConfigError if there is no such level, or it is not installed.
   """
-  if isinstance(config, str):
-    config = _config_of(config)
+  config = _as_config(config)
   level, make = config.environment.level, make_level(config, training)
   levels = levels_lib.expand(level)
   with copies.numbered(range(first_slot, first_slot + num_envs)):
@@ -52,9 +51,11 @@ def make_environment(config: Union[config_lib.Config, str], num_envs: int = 1,
         levels_lib.short_name(level), levels, num_envs, seed, first_slot, make)
 
 
-def _config_of(level: str) -> config_lib.Config:
+def _as_config(config: Union[config_lib.Config, str]) -> config_lib.Config:
+  if not isinstance(config, str):
+    return config
   return config_lib.Config(
-      environment=config_lib.EnvironmentConfig(level=level))
+      environment=config_lib.EnvironmentConfig(level=config))
 
 
 def make_for_policies(config: Union[config_lib.Config, str], num_envs: int = 1,
@@ -66,8 +67,7 @@ def make_for_policies(config: Union[config_lib.Config, str], num_envs: int = 1,
   and leave it to policies to scale pictures. Both hold for several levels if
   these are alike; else actions are from -1 to 1, as for agents.
   """
-  if isinstance(config, str):
-    config = _config_of(config)
+  config = _as_config(config)
   names: Sequence[str] = environment.CONVERSIONS
   if len(levels_lib.expand(config.environment.level)) > 1:
     probe = make_probe(config, make_level(config, training)).interface()
@@ -209,18 +209,17 @@ class MultiLevelEnvironment(environment.BatchedEnvironment):
     `levels` are all L of the run; `name` is for messages. Environments have
     the E seeds from `seed` on. See `slots` for `first_slot`.
     """
-    self._rows = []
-    self._groups = []
+    self._groups: List[Tuple[slice, environment.BatchedEnvironment]] = []
     level_index = np.zeros(num_envs, np.int32)
     for index, rows in slots(len(levels), first_slot, num_envs):
       level_index[rows] = index
-      number = len(range(num_envs)[rows])
-      with copies.numbered(range(first_slot, first_slot + num_envs)[rows]):
-        self._groups.append(make(levels[index], number, seed))
-      self._rows.append(rows)
-      seed += number
-      check_alike(self._groups[0], self._groups[-1])
-    first = self._groups[0]
+      numbers = range(first_slot, first_slot + num_envs)[rows]
+      with copies.numbered(numbers):
+        group = make(levels[index], len(numbers), seed)
+      self._groups.append((rows, group))
+      seed += len(numbers)
+      check_alike(self._groups[0][1], group)
+    first = self._groups[0][1]
     spec, side_channels = first.observation_spec(), first.side_channel_specs()
     features = side_channels.features
     super().__init__(
@@ -237,12 +236,12 @@ class MultiLevelEnvironment(environment.BatchedEnvironment):
     self._timestep = self._first(np.zeros((num_envs, *spec.shape), spec.dtype))
 
   def reset(self) -> dm_env.TimeStep:
-    for rows, group in zip(self._rows, self._groups):
+    for rows, group in self._groups:
       self._store_rows(rows, group, group.reset())
     return self._timestep
 
   def _step(self, actions: np.ndarray) -> dm_env.TimeStep:
-    for rows, group in zip(self._rows, self._groups):
+    for rows, group in self._groups:
       self._store_rows(
           rows, group, group.step(np.ascontiguousarray(actions[rows])))
     return self._timestep
@@ -255,16 +254,16 @@ class MultiLevelEnvironment(environment.BatchedEnvironment):
       if isinstance(array, np.ndarray):
         array[rows] = value
     self.num_instructions_cut = sum(
-        group.num_instructions_cut for group in self._groups)
+        group.num_instructions_cut for _, group in self._groups)
 
   def take_simulators_units(
       self, names: Sequence[str] = environment.CONVERSIONS) -> None:
-    for group in self._groups:
+    for _, group in self._groups:
       group.take_simulators_units(names)
 
   def render(self) -> np.ndarray:
-    return self._groups[0].render()
+    return self._groups[0][1].render()
 
   def close(self) -> None:
-    for group in self._groups:
+    for _, group in self._groups:
       group.close()

@@ -86,7 +86,6 @@ def values_of_actions(action_values: tf.Tensor,
 
 
 def _targets(rewards, discounts, next_values, mask):
-  """Computes one-step targets from values [T, B] of x_{t+1}."""
   rewards, discounts = map(_to_tensor, (rewards, discounts))
   tf.debugging.assert_shapes([
       (rewards, ('T', 'B')), (discounts, ('T', 'B')),

@@ -44,7 +44,6 @@ class RMSProp(tf.Module):
 
   def __init__(self, learning_rate: Setting, decay: float, epsilon: Setting,
                momentum: float = 0.0, bias_correction: bool = False):
-    """Stores the settings; `build` makes the slots."""
     super().__init__(name='rmsprop')
     self._learning_rate = learning_rate
     self._decay = decay
