@@ -285,15 +285,12 @@ def load_policy(path: str, checkpoint: checkpoint_lib.Which = 'newest',
       training), or the number of updates in the name of a checkpoint.
     deterministic: take the most probable action, or the mean of continuous
       ones, instead of sampling as in training.
-    seed: seed with which actions are sampled.
     observation_space: Gymnasium's space of the observations that `act` will be
       given, which it converts as training did; None for the one of training,
       which is kept with the agent.
 
-  Raises:
-    CheckpointError: there is no such checkpoint, in one line.
-    UserError: the agent was trained on other observations than those of
-      the space.
+  Raises CheckpointError, in one line, if there is no such checkpoint, and
+  UserError if the agent was trained on other observations.
   """
   return TrainedPolicy(saved.load_agent(path, checkpoint), deterministic, seed,
                        observation_space)

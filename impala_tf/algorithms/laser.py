@@ -52,7 +52,7 @@ def loss(agent: agent_lib.Agent, unroll: types.Unroll,
 
   This is algorithm 1 of the supplement, with the policy gradient of section
   2.3: the algorithm as printed lacks its minus sign and applies the clipped
-  ratio twice. See `impala.loss` for the arguments.
+  ratio twice.
   """
   return _base(config).loss(
       agent, unroll, config, hyperparameters,

@@ -48,10 +48,8 @@ class ControlEnvironment(gym.GymEnvironment):
 
     super().__init__(name, num_envs, seed, f'control/{name}', make=make)
     # Steps after which first episodes are truncated; 0 if they are not.
-    self._first_limit = np.zeros(num_envs, np.int64)
-    if staggered:
-      shares = np.arange(1, num_envs + 1) / num_envs
-      self._first_limit[:] = _EPISODE_STEPS * shares
+    shares = np.arange(1, num_envs + 1) * staggered / num_envs
+    self._first_limit = (_EPISODE_STEPS * shares).astype(np.int64)
     self._num_steps = np.zeros(num_envs, np.int64)
 
   def _advance(self, i: int, action: np.ndarray) -> serial.Transition:

@@ -19,10 +19,6 @@ from impala_tf.runs import metrics
 CONVERSIONS = ('actions', 'observations')
 
 
-class ActionError(config_lib.UserError):
-  """An action that the environment does not have."""
-
-
 class SimulatorError(Exception):
   """A simulator's failure: one line with level, copy, place and cause.
 
@@ -271,7 +267,7 @@ class BatchedEnvironment(abc.ABC):
     Actions are int32 [E] or [E, D], within `action_spec()`; or float32 [E, D],
     which `action_box` fits to its bounds. Returns `step_type` uint8 [E];
     `reward` float32 [E], raw; `discount` float32 [E], 0 or 1; `observation`
-    [E, ...]. Raises ActionError for actions of another type or shape, out of
+    [E, ...]. Raises UserError for actions of another type or shape, out of
     range, or not finite: some simulators would hang.
     """
     spec = self._action_spec
@@ -279,13 +275,13 @@ class BatchedEnvironment(abc.ABC):
     if (not isinstance(actions, np.ndarray) or actions.dtype != spec.dtype
         or actions.shape != wanted):
       array = np.asarray(actions)
-      raise ActionError(
+      raise config_lib.UserError(
           f'{self.level}: actions must be a NumPy array, {spec.dtype} of '
           f'shape {wanted}, but are {array.dtype} of shape {array.shape} '
           f'({type(actions).__name__})')
     is_wrong = self._is_wrong(actions)
     if is_wrong.any():
-      raise ActionError(self._complaint(actions, is_wrong))
+      raise config_lib.UserError(self._complaint(actions, is_wrong))
     if self.action_box is not None:
       actions = self.action_box.fit(actions)
     return self._step(actions)

@@ -148,16 +148,8 @@ class GymEnvironment(serial.SerialEnvironment):
   def _advance(self, i: int, action: np.ndarray) -> serial.Transition:
     if self._is_discrete:
       action = action + self._first_action
-    try:
-      observation, reward, terminated, truncated, info = (
-          self._simulators[i].step(action))
-    except ValueError as error:
-      if 'values to unpack (expected 5' not in str(error):  # Or in a wrapper.
-        raise
-      raise config_lib.UserError(
-          f'{self.level}: step of {self.name_of(i)} must return 5 values '
-          '(observation, reward, terminated, truncated, info), but there are '
-          f'{error}') from error
+    observation, reward, terminated, truncated, info = (
+        self._simulators[i].step(action))
     if terminated or truncated:
       for m, name in enumerate(self.episode_metric_names):
         self.episode_metrics[i, m] = _number(info.get(name))

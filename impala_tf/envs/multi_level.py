@@ -28,16 +28,13 @@ MakeFn = Callable[[str, int, int], environment.BatchedEnvironment]
 def make_environment(config: Union[config_lib.Config, str], num_envs: int = 1,
                      seed: int = 0, training: bool = False, first_slot: int = 0
                      ) -> environment.BatchedEnvironment:
-  """Makes a batch of environments of the configured levels.
+  """Makes a batch of E environments of the configured levels.
 
-  Args:
-    config: config of a run, or a level's name, such as 'atari/pong'.
-    num_envs: E.
-    seed: 0 or more; that of environment i is `seed` + i.
-    training: whether lost lives end discounted returns, and levels that have
-      held-out variants play those for training.
-    first_slot: number of the first environment in the run, which its
-      constructor can read (`copies`), and which decides the level (`slots`).
+  `config` may be a level's name, such as 'atari/pong'. Environment i has the
+  seed `seed + i`. In `training` lost lives end discounted returns, and levels
+  with held-out variants play those for training. `first_slot` is the number of
+  the first environment in the run, which its constructor can read (`copies`),
+  and which decides the level (`slots`).
 
   Raises ConfigError if there is no such level, or it is not installed.
   """

@@ -1,4 +1,4 @@
-"""V-trace: off-policy targets for values and advantages.
+"""V-trace and other corrections: off-policy targets and advantages.
 
 Source: Espeholt et al. 2018, "IMPALA: Scalable Distributed Deep-RL with
 Importance Weighted Actor-Learner Architectures" (arXiv:1802.01561v3), section
@@ -97,9 +97,9 @@ def from_importance_weights(
       (bootstrap_value, ('B',))])
 
   ratios = tf.exp(log_rhos)
-  rhos = clip(ratios, clip_rho_threshold)
-  pg_rhos = clip(ratios, clip_pg_rho_threshold)
-  cs = lambda_ * clip(ratios, clip_c_threshold)
+  rhos = _clip(ratios, clip_rho_threshold)
+  pg_rhos = _clip(ratios, clip_pg_rho_threshold)
+  cs = lambda_ * _clip(ratios, clip_c_threshold)
 
   next_values = tf.concat([values[1:], bootstrap_value[tf.newaxis]], axis=0)
   deltas = rhos * (rewards + discounts * next_values - values)
@@ -125,7 +125,42 @@ def from_importance_weights(
                        pg_advantages=tf.stop_gradient(pg_advantages))
 
 
-def clip(ratios: tf.Tensor, threshold: Optional[float]) -> tf.Tensor:
-  """Bounds ratios pi/mu from above; the bound may be 0, and None is none."""
+def _clip(ratios: tf.Tensor, threshold: Optional[float]) -> tf.Tensor:
   return ratios if threshold is None else tf.minimum(
       tf.cast(threshold, tf.float32), ratios)
+
+
+# Added to pi(a_t|x_t) within its logarithm by the correction 'epsilon' "during
+# gradient calculation to prevent log pi(a) from becoming very small", after
+# Babaeizadeh et al. 2016.
+LOG_EPSILON = 1e-6
+
+
+def corrected_returns(correction: str, log_rhos: tf.Tensor,
+                      clip_rho_threshold: Optional[float],
+                      clip_pg_rho_threshold: Optional[float],
+                      clip_c_threshold: Optional[float], **kwargs
+                      ) -> VTraceReturns:
+  """Computes targets for values and advantages with a given correction.
+
+  V-trace is the paper's own; section 5.2.2, table 2 and appendix E compare it
+  with 'one_step_is', "V-trace without traces", and with 'epsilon' and 'none'.
+  With these, all ratios in the targets are 1: targets are n-step returns as if
+  pi had acted, or lambda-returns for `lambda_` below 1. 'one_step_is' weighs
+  each transition's advantage by its ratio.
+
+  Other arguments are those of `from_importance_weights`.
+  """
+  if correction == 'vtrace':
+    return from_importance_weights(
+        log_rhos, clip_rho_threshold=clip_rho_threshold,
+        clip_pg_rho_threshold=clip_pg_rho_threshold,
+        clip_c_threshold=clip_c_threshold, **kwargs)
+  on_policy = from_importance_weights(
+      tf.zeros_like(log_rhos), clip_rho_threshold=None,
+      clip_pg_rho_threshold=None, clip_c_threshold=None, **kwargs)
+  if correction != 'one_step_is':
+    return on_policy
+  pg_rhos = _clip(tf.exp(log_rhos), clip_pg_rho_threshold)
+  return on_policy._replace(
+      pg_advantages=tf.stop_gradient(pg_rhos) * on_policy.pg_advantages)
