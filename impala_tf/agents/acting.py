@@ -228,7 +228,6 @@ class Policy:
     self._output_types = self._graph.output_dtypes
 
   def _unpack(self, packed: np.ndarray, num_rows: int) -> types.AgentOutput:
-    """Returns views of what `_pack` has packed for n rows."""
     distribution = self._agent.distribution
     shape = (num_rows, *distribution.action_shape)
     size = math.prod(shape)

@@ -268,7 +268,6 @@ class Agent(tf.Module):
 
   def _heads(self, env_outputs: types.EnvOutput, policy_features: tf.Tensor,
              value_features: tf.Tensor) -> NetworkOutput:
-    """Runs the heads on features, with masks of legal actions."""
     leading = _leading(env_outputs)
     logits = self._policy_head(policy_features)
     logits = tf.reshape(

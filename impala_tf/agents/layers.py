@@ -41,12 +41,7 @@ def max_pool(images: tf.Tensor) -> tf.Tensor:
 
 
 class _Layer(tf.Module):
-  """A layer with a kernel and a bias.
-
-  Attributes:
-    kernel: [..., inputs, outputs]; None before the first call.
-    bias: [outputs]; None before the first call, or if there is none.
-  """
+  """A layer with a `kernel` [..., inputs, outputs] and a `bias` [outputs]."""
 
   def __init__(self, activation: Optional[Activation],
                initial_weights: Initializer, precision: str,

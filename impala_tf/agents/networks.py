@@ -49,7 +49,6 @@ class MLPTorso(SequentialTorso):
                        for _ in range(num_layers)))
 
   def __call__(self, observations: tf.Tensor) -> tf.Tensor:
-    """Maps observations [N, ...] of any numeric type to [N, hidden_size]."""
     return super().__call__(layers.flatten(tf.cast(observations, tf.float32)))
 
 

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from impala_tf import config as config_lib
 from impala_tf import types
+from impala_tf.agents import a3c_agents
 from impala_tf.agents import agent as agent_lib
 from impala_tf.algorithms import algorithm
 from impala_tf.maths import distributions
@@ -47,6 +48,10 @@ def loss(agent: agent_lib.Agent, unroll: types.Unroll,
 
 
 ALGORITHM = algorithm.Algorithm(make_agent, loss)
+# Without a correction the loss is A3C's, here for its two networks (Mnih et al.
+# 2016, section 9).
+A3C_CONTINUOUS = algorithm.Algorithm(
+    algorithm.makes(a3c_agents.SeparateAgent), loss)
 
 
 class Targets(NamedTuple):

@@ -127,7 +127,7 @@ ROWS: Dict[str, Row] = {
     'laser': Row(_in_module('laser'), _check_laser),
     'a3c': Row(_in_module('impala'), _check_a3c, SHARED_PARAMETERS),
     'a3c_continuous': Row(
-        _in_module('a3c_continuous'), _check_a3c, SHARED_PARAMETERS),
+        _in_module('impala', 'A3C_CONTINUOUS'), _check_a3c, SHARED_PARAMETERS),
     'one_step_q': Row(
         _in_module('async_q'), _check_asynchronous_values, SHARED_PARAMETERS),
     'one_step_sarsa': Row(

@@ -215,7 +215,6 @@ class BatchedEnvironment(abc.ABC):
           self._interface[name] = [None, *value[1:]]
 
   def _scale_actions(self, low: np.ndarray, high: np.ndarray) -> None:
-    """Has actions from -1 to 1 scaled to the simulator's bounds, [D] each."""
     self.action_box = ActionBox(low, high)
     self._interface['actions'] = [low.tolist(), high.tolist(), str(low.dtype)]
 

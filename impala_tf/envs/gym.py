@@ -248,17 +248,13 @@ def _maker(level: str, env_id: str, kwargs: Mapping[str, Any],
   before the first step, so `first_resets` gets what `reset` returns.
   """
   gymnasium = _import()
-  render_mode: Mapping[str, str] = {}
-  if make is None:
-    with _as_config_error(level, kwargs):
-      render_mode = _render_mode(gymnasium, env_id)
 
   def make_and_reset(i, seed):
-    # A copy for each, since some constructors change their arguments.
-    own = copy.deepcopy(dict(kwargs))
     with _as_config_error(level, kwargs):
-      env = (gymnasium.make(env_id, **render_mode, **own) if make is None
-             else make(seed, **own))
+      # A copy for each, since some constructors change their arguments.
+      own = copy.deepcopy(dict(kwargs))
+      env = (gymnasium.make(env_id, **_render_mode(gymnasium, env_id), **own)
+             if make is None else make(seed, **own))
     try:
       with _as_config_error(level):
         first_resets[i] = env.reset(seed=seed)
@@ -290,7 +286,7 @@ def _as_config_error(level: str, kwargs: Optional[Mapping[str, Any]] = None
     failure = 'cannot be reset' if kwargs is None else (
         f'cannot be made with EnvironmentConfig.kwargs = {dict(kwargs)}')
     raise config_lib.ConfigError(
-        f'{level} {failure}: {_explain(error)}') from error
+        f'{level} {failure}: {serial.place_and_cause(error)}') from error
 
 
 def _import() -> Any:
@@ -339,14 +335,6 @@ def _check_alike(level: str, simulators: serial.Simulators) -> None:
             f'{other}; all copies must have the same')
 
 
-def _explain(error: BaseException) -> str:
-  cause = files.one_line(error, None).partition(' was raised from the env')[0]
-  if isinstance(error, TypeError) and ' argument' in cause:
-    return (f'{cause}; its constructor must take these, and no argument id, '
-            'max_episode_steps or disable_env_checker, which Gymnasium keeps')
-  return serial.place_and_cause(error)
-
-
 def _cannot_be_made(level: str, error: Exception) -> config_lib.ConfigError:
   # Gymnasium names the nearest ids, and the package to install.
   cause = files.one_line(error, None)
@@ -360,7 +348,6 @@ def _cannot_be_made(level: str, error: Exception) -> config_lib.ConfigError:
 
 
 def _action_spec(level: str, space) -> specs.BoundedArray:
-  """Makes the spec of actions; raises ConfigError if no policy has such."""
   kind = type(space).__name__
   if kind == 'Discrete':
     return environment.discrete(int(space.n))

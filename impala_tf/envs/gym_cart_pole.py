@@ -15,8 +15,6 @@ import numpy as np
 from impala_tf.envs import environment
 
 _ENTRY_POINT = 'gymnasium.envs.classic_control.cartpole:CartPoleEnv'
-_BATCH_ENTRY_POINT = (
-    'gymnasium.envs.classic_control.cartpole:CartPoleVectorEnv')
 # Starts are drawn as in `cartpole.CartPoleEnv.reset`.
 _LOW, _HIGH = -0.05, 0.05
 
@@ -25,7 +23,6 @@ def is_cart_pole(env_id: str) -> bool:
   """Returns whether an id is Gymnasium's CartPole, with a limit of steps."""
   spec = gymnasium.registry.get(env_id)
   return (spec is not None and spec.entry_point == _ENTRY_POINT
-          and spec.vector_entry_point == _BATCH_ENTRY_POINT
           and spec.max_episode_steps is not None
           and not spec.kwargs and not spec.additional_wrappers)
 

@@ -173,23 +173,22 @@ def make_workers(level: str, seed: int, first_slot: int, make: MakeFn,
   """
   levels = levels_lib.expand(level)
   num_envs = sizing.fitted(config.num_envs)
-  indices = [slots(len(levels), first_slot + row, 1)[0][0]
-             for row in range(num_envs)]
+  numbers = range(first_slot, first_slot + num_envs)
   assert config.env_processes is not None, 'without, there are no workers'
-  with copies.numbered(range(first_slot, first_slot + num_envs)):
+  with copies.numbered(numbers):
     return env_processes.Workers(
-        functools.partial(_make_one, levels, seed, first_slot, indices, make),
+        functools.partial(_make_one, levels, seed, numbers, make),
         num_envs, config.env_processes, config.env_timeout_secs,
-        [levels[index] for index in indices])
+        [levels[number % len(levels)] for number in numbers])
 
 
-def _make_one(levels: Sequence[str], seed: int, first_slot: int,
-              indices: Sequence[int], make: MakeFn, row: int
-              ) -> environment.BatchedEnvironment:
+def _make_one(levels: Sequence[str], seed: int, numbers: range, make: MakeFn,
+              row: int) -> environment.BatchedEnvironment:
   """Makes environment `row` of the process as a batch of one."""
-  with copies.numbered(range(first_slot + row, first_slot + row + 1)):
-    env = make(levels[indices[row]], 1, seed + row)
-  env.level_index[:] = indices[row]
+  index = numbers[row] % len(levels)
+  with copies.numbered(numbers[row:row + 1]):
+    env = make(levels[index], 1, seed + row)
+  env.level_index[:] = index
   return env
 
 

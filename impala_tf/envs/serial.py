@@ -115,7 +115,6 @@ class SerialEnvironment(environment.BatchedEnvironment):
 
   @contextlib.contextmanager
   def _explained(self, i: int) -> Iterator[None]:
-    """Turns what simulator i raises into a `SimulatorError`."""
     try:
       yield
     except (config_lib.UserError, environment.SimulatorError):

@@ -318,7 +318,6 @@ def _has_channels_first(shape: Sequence[int]) -> bool:
 
 
 def _joined_spec(images: Sequence[specs.Array]) -> specs.Array:
-  """Makes the spec of images that are joined over their channels."""
   sizes = {image.shape[:2] for image in images}
   if len(sizes) > 1:
     raise SpaceError(

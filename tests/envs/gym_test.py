@@ -580,7 +580,7 @@ def _leaving(*unused, **unused_kwargs):
     (type('', (_Own,), {'reset': _leaving}),
      'cannot be reset: .* line [0-9]+: SystemExit: sys.exit'),
     (lambda max_episode_steps: _Own(),
-     'max_episode_steps.* must take these, and no argument id, max_episode_')])
+     "cannot be made .* TypeError: .*'max_episode_steps'")])
 def test_constructor_or_reset_that_fails_is_named_with_its_line(
     make, creator, words):
   with pytest.raises(config.ConfigError, match=words) as error:
