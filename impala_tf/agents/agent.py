@@ -232,13 +232,13 @@ class Agent(tf.Module):
                    core_state: CoreState) -> CoreState:
     """Computes the memory before x_T, the first step of the next unrolls.
 
-    Arguments are those of `unroll`.
+    Arguments are those of `unroll`, but frames are not re-stacked yet.
     """
     last_actions = tf.concat(
         [core_state.last_action[tf.newaxis], actions[:-2]], axis=0)
     _, lstm = self._forward(
-        tf.nest.map_structure(lambda t: t[:-1], env_outputs), last_actions,
-        core_state)
+        tf.nest.map_structure(lambda t: t[:-1], restacked(env_outputs)),
+        last_actions, core_state)
     return CoreState(lstm, actions[-2])
 
   def _forward(self, env_outputs: types.EnvOutput, last_actions, core_state):
@@ -325,15 +325,12 @@ class MemoryRecomputer:
   def __init__(self, agent: Agent, fetcher: interfaces.Fetcher):
     """Prepares the graph; `fetcher` updates the variables of the agent."""
     self._fetcher = fetcher
-    self._memory_after = tf.function(
-        lambda env_outputs, actions, core_state: agent.memory_after(
-            restacked(env_outputs), actions, core_state), autograph=False)
+    self._memory_after = tf.function(agent.memory_after, autograph=False)
 
   def __call__(self, unroll: types.Unroll) -> CoreState:
     """Computes the memory with which the unrolls that follow begin.
 
-    Frames of the batch, leading [T+1, B], are not re-stacked yet. Raises
-    ConnectionError if the fetcher has lost the learner.
+    Raises ConnectionError if the fetcher has lost the learner.
     """
     self._fetcher.fetch()
     return self._memory_after(

@@ -24,7 +24,6 @@ class TrainedPolicy:
 
   def __init__(self, loaded: saved.LoadedAgent, deterministic: bool, seed: int,
                observation_space: Any = None):
-    """Begins before the first observation; see `load_policy`."""
     self.loaded = loaded
     self._must_convert = observation_space is not None
     self._action_box: Optional[environment.ActionBox] = None
@@ -264,10 +263,10 @@ def _converted(convert: spaces.Converter, observation: Any
   except spaces.SpaceError:
     if not isinstance(observation, (list, np.ndarray)) or not len(observation):
       raise
-  many = spaces.Observed(*zip(*map(convert, observation)))
-  return (np.stack(many.observation),
-          np.stack(many.features) if convert.num_features else None,
-          many.action_mask if convert.has_mask else None)
+  observations, features, masks = zip(*map(convert, observation))
+  return (np.stack(observations),
+          np.stack(features) if convert.num_features else None,
+          masks if convert.has_mask else None)
 
 
 def _describe(array: Any) -> str:

@@ -278,9 +278,7 @@ class BatchedEnvironment(abc.ABC):
           f'{self.level}: actions must be a NumPy array, {spec.dtype} of '
           f'shape {wanted}, but are {array.dtype} of shape {array.shape} '
           f'({type(actions).__name__})')
-    is_wrong = self._is_wrong(actions)
-    if is_wrong.any():
-      raise config_lib.UserError(self._complaint(actions, is_wrong))
+    self._check(actions)
     if self.action_box is not None:
       actions = self.action_box.fit(actions)
     return self._step(actions)
@@ -295,21 +293,18 @@ class BatchedEnvironment(abc.ABC):
       self.action_box = dataclasses.replace(self.action_box, scaled=False)
       self._interface.pop('actions', None)
 
-  def _is_wrong(self, actions: np.ndarray) -> np.ndarray:
-    if not self._is_discrete:
-      return ~np.isfinite(actions)
+  def _check(self, actions: np.ndarray) -> None:
     # Seen as unsigned, a negative action is too large: one comparison does.
-    return actions.view(np.uint32) >= self._num_choices
-
-  def _complaint(self, actions: np.ndarray, is_wrong: np.ndarray) -> str:
-    wrong = np.flatnonzero(is_wrong.reshape([self.num_envs, -1]).any(axis=1))[0]
-    if not self._is_discrete:
-      return (f'{self.level}: the action of {self.name_of(wrong)} is not '
-              'finite, as of a network that has diverged; lower '
-              'OptimizerConfig.learning_rate')
-    return (f'{self.level}: action {actions[wrong]} of {self.name_of(wrong)} '
-            'is out of range; it must be within 0 to '
-            f'{self._action_spec.maximum}')
+    is_wrong = (actions.view(np.uint32) >= self._num_choices
+                if self._is_discrete else ~np.isfinite(actions))
+    if is_wrong.any():
+      i = np.flatnonzero(is_wrong.reshape([self.num_envs, -1]).any(axis=1))[0]
+      raise config_lib.UserError(f'{self.level}: ' + (
+          f'action {actions[i]} of {self.name_of(i)} is out of range; it must '
+          f'be within 0 to {self._action_spec.maximum}'
+          if self._is_discrete else
+          f'the action of {self.name_of(i)} is not finite, as of a network '
+          'that has diverged; lower OptimizerConfig.learning_rate'))
 
   @abc.abstractmethod
   def _step(self, actions: np.ndarray) -> dm_env.TimeStep:

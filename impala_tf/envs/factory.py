@@ -59,8 +59,7 @@ def domain_of(level: str) -> Optional[domain_lib.Domain]:
 def _of_other_library(level: str) -> Optional[str]:
   """Translates another library's name of a level, or returns None.
 
-  Ids that Gymnasium may know stay: 'gym/Blackjack-v1' is no Atari game, and the
-  user's own ids may be anything.
+  Ids that Gymnasium may know stay: the user's own may be anything.
   """
   if ':' in level:
     return None

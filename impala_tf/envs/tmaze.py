@@ -102,7 +102,6 @@ class TMazeEnvironment(environment.BatchedEnvironment):
         self._envs, np.where(self._steps == 0, signal, cell)] = 1
 
   def render(self) -> np.ndarray:
-    """Draws the maze from above: walls black, the agent red, the goal green."""
     picture = np.zeros((3, self._length + 1, 3), np.uint8)
     picture[1] = picture[:, -1] = 255
     picture[0 if self._goes_up[0] else 2, -1] = (0, 255, 0)

@@ -402,14 +402,6 @@ def test_what_is_no_row_is_refused_as_it_comes(returned, words):
   assert '\n' not in str(error.value)
 
 
-def test_old_row_of_four_is_an_error_of_the_simulator():
-  env = _begun('Counter-v0', 1)
-  _Counter.made[0].step = lambda action: (np.zeros(2), 0., False, {})
-  with pytest.raises(environment.SimulatorError,
-                     match='environment failed: .*expected 5, got 4'):
-    env.step(np.array([1], np.int32))
-
-
 @pytest.mark.parametrize('reward', [2, np.float16(2), [2.]])
 def test_reward_of_any_numeric_type_is_a_number(reward):
   env = _returning(reward=reward, terminated=None, observation=[1, 2])
