@@ -192,9 +192,8 @@ class Workers:
     Returns their numbers, int32 [n], and copies of their rows, [n, ...]. Calls
     `on_wait`, which may raise, at least once a second meanwhile.
 
-    Raises UserError for an action that an environment does not have, and
-    WorkerError if one raises any other error, or its process dies or does not
-    answer for `timeout_secs`.
+    Raises UserError for an action that an environment does not have. Raises
+    WorkerError if one fails, or does not answer for `timeout_secs`.
     """
     while len(self._ready) < min_ready:
       self._poll()

@@ -51,10 +51,10 @@ def one_step_targets(rewards: tf.Tensor, discounts: tf.Tensor,
                      next_values: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
   """Computes r_t + gamma_t V_{t+1} from values of x_{t+1}, float32 [T, B].
 
-  By the target network they are max_a Q(x_{t+1}, a) in Q-learning (algorithm
-  1), where it both chooses and judges the action: this is not Double
-  Q-learning. They are Q(x_{t+1}, a_{t+1}) in Sarsa (section 4), of the actions
-  that were then taken. Masked targets are 0.
+  They are max_a Q(x_{t+1}, a) of the target network in Q-learning (algorithm
+  1): it both chooses and judges the action, unlike in Double Q-learning. They
+  are Q(x_{t+1}, a_{t+1}) in Sarsa (section 4), of the actions that were then
+  taken. Masked targets are 0.
   """
   rewards, discounts, next_values = map(
       _to_tensor, (rewards, discounts, next_values))
