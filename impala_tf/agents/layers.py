@@ -113,7 +113,6 @@ class Conv2D(_Layer):
                activation: Optional[Activation] = None,
                initial_weights: Initializer = fan_in_truncated_normal,
                precision: str = 'float32', padding: str = 'VALID'):
-    """Makes the layer of square kernels; `padding` is 'VALID' or 'SAME'."""
     super().__init__(activation, initial_weights, precision)
     self._channels = channels
     self._size = size

@@ -108,7 +108,6 @@ class CartPoleSwingUpEnvironment(environment.BatchedEnvironment):
       self._observation[:, i] = column
 
   def render(self) -> np.ndarray:
-    """Draws cart and pole from the side, 20 pixels a metre."""
     scale, height, width = 20, 60, 160
     picture = np.full((height, width, 3), 255, np.uint8)
     position, _, angle, _ = self.state[:, 0]

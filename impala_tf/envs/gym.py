@@ -315,7 +315,6 @@ def _render_mode(gymnasium: Any, env_id: str) -> Mapping[str, str]:
 
 
 def _normalisers(env: Any) -> list[str]:
-  """Lists wrappers of an environment that keep statistics to themselves."""
   found = []
   while env is not env.unwrapped:
     names = [kind.__name__ for kind in type(env).__mro__]
