@@ -1,7 +1,7 @@
 """Acting on NumPy batches, for actors and for evaluation."""
 
 import math
-from typing import Any, Callable, Dict, Sequence
+from typing import Any, Callable, Dict, Optional, Sequence
 
 import dm_env
 import numpy as np
@@ -136,34 +136,46 @@ class Policy:
 
   Each call is one call of a graph. Its number and the seed determine the
   actions that are sampled in it. `core_state` is the memory of all E before
-  their next x_t, tensors [E, ...].
+  their next x_t, tensors [E, ...]; NumPy arrays if `by_rows`.
   """
 
   def __init__(self, agent: agent_lib.Agent, num_envs: int, seed: int,
-               deterministic: bool = False, any_batch_size: bool = False):
+               deterministic: bool = False, by_rows: bool = False):
     """Begins with the memory of a first step.
 
-    With `any_batch_size`, which costs a little more, calls may be of fewer
-    environments, with their `core_state`.
+    With `by_rows`, which costs a little more, each call is for any of the
+    environments. One graph serves any number of them.
     """
     self.core_state = agent.initial_state(num_envs)
     self._agent = agent
     self._num_envs = num_envs
-    self._any_batch_size = any_batch_size
+    self._by_rows = by_rows
+    if by_rows:
+      self.core_state = tf.nest.map_structure(
+          lambda t: t.numpy(), self.core_state)
+      self._state_buffers = tf.nest.map_structure(
+          lambda array: InputBuffer(array, num_envs), self.core_state)
     self._deterministic = deterministic
     self._seed = np.array([seed, -1], np.int32)  # The number of the last call.
     self._seed_input_buffer = InputBuffer(self._seed, len(self._seed))
     # A concrete function; the first call, which shows the shapes, makes it.
     self._graph: Any = None
 
-  def act(self, env_output: types.EnvOutput) -> types.AgentOutput:
-    """Chooses actions [E] at the batch x_t, as NumPy arrays."""
+  def act(self, env_output: types.EnvOutput,
+          rows: Optional[np.ndarray] = None) -> types.AgentOutput:
+    """Chooses actions [E] at the batch x_t, as NumPy arrays.
+
+    If `by_rows`, they are for the environments `rows`, int [n].
+    """
     if self._graph is None:
       self._build(env_output)
     self._seed[1] += 1
-    num_rows = self._num_envs
-    if self._any_batch_size:
-      num_rows = len(env_output.observation)
+    num_rows, core_state = self._num_envs, self.core_state
+    if rows is not None:
+      num_rows = len(rows)
+      core_state = tf.nest.map_structure(
+          lambda input_buffer, array: input_buffer.tensor(
+              array[rows], num_rows), self._state_buffers, core_state)
     # A `tf.function` checks its inputs to choose a graph, and a concrete
     # function checks their structure, every time: together a third of a small
     # batch's cost. Raw operations take concrete functions, too.
@@ -171,12 +183,16 @@ class Policy:
         args=[
             *(input_buffer.tensor(getattr(env_output, name), num_rows)
               for name, input_buffer in self._input_buffers.items()),
-            *tf.nest.flatten(self.core_state),
+            *tf.nest.flatten(core_state),
             self._seed_input_buffer.tensor(self._seed, len(self._seed)),
             *self._captured],
         Tout=self._output_types, f=self._graph)
     if state:
-      self.core_state = tf.nest.pack_sequence_as(self.core_state, state)
+      state = tf.nest.pack_sequence_as(core_state, state)
+      if rows is None:
+        self.core_state = state
+      else:
+        put_rows(self.core_state, rows, state)
     return self._unpack(packed.numpy(), num_rows)
 
   def _build(self, env_output: types.EnvOutput) -> None:
@@ -202,7 +218,7 @@ class Policy:
       return [_pack(agent_output), *(tf.raw_ops.DeepCopy(x=state) for state in
                                      tf.nest.flatten(core_state))]
 
-    num_rows = None if self._any_batch_size else self._num_envs
+    num_rows = None if self._by_rows else self._num_envs
     specs = [tf.TensorSpec((num_rows, *x.shape[1:]), x.dtype)
              for x in tf.nest.flatten(structure)]
     self._graph = tf.function(step, autograph=False).get_concrete_function(
@@ -212,7 +228,6 @@ class Policy:
     self._output_types = self._graph.output_dtypes
 
   def _unpack(self, packed: np.ndarray, num_rows: int) -> types.AgentOutput:
-    """Returns views of what `_pack` has packed for n rows."""
     distribution = self._agent.distribution
     shape = (num_rows, *distribution.action_shape)
     size = math.prod(shape)
@@ -220,28 +235,3 @@ class Policy:
         packed[:size].view(distribution.action_dtype.as_numpy_dtype
                            ).reshape(shape),
         packed[size:].reshape(num_rows, -1))
-
-
-class RowPolicy:
-  """An agent that acts for any of E environments at a time.
-
-  One graph serves any number of rows, so nothing is traced anew. `core_state`
-  is the memory of all E before their next x_t, NumPy arrays [E, ...].
-  """
-
-  def __init__(self, agent: agent_lib.Agent, num_envs: int, seed: int):
-    self.core_state = tf.nest.map_structure(
-        lambda t: t.numpy(), agent.initial_state(num_envs))
-    self._input_buffers = tf.nest.map_structure(
-        lambda array: InputBuffer(array, num_envs), self.core_state)
-    self._policy = Policy(agent, num_envs, seed, any_batch_size=True)
-
-  def act(self, env_output: types.EnvOutput,
-          rows: np.ndarray) -> types.AgentOutput:
-    """Chooses actions [n] at x_t of the environments `rows`, int [n]."""
-    self._policy.core_state = tf.nest.map_structure(
-        lambda input_buffer, array: input_buffer.tensor(array[rows], len(rows)),
-        self._input_buffers, self.core_state)
-    agent_output = self._policy.act(env_output)
-    put_rows(self.core_state, rows, self._policy.core_state)
-    return agent_output

@@ -41,8 +41,7 @@ class Agent(tf.Module):
   also see the last action and the last reward, clipped to [-1, 1]; all their
   memory, these two included, ends where an episode starts. Both may read
   instructions, or numbers beside an image, whose encoding joins the torso's
-  features. If an action mask comes with x_t, illegal actions have no
-  probability.
+  features.
 
   Attributes:
     kind: name of the class in `saved`, which uses it to make the agent again.
@@ -68,7 +67,7 @@ class Agent(tf.Module):
     self.distribution = distribution
     self._config = config
     self._precision = precision
-    self._torso_name = config.torso
+    self._torso_name = ''
     self._torso: Any = None
     self.num_features = 0
     self.has_action_mask = False
@@ -149,14 +148,11 @@ class Agent(tf.Module):
 
   def _make_encoders(self, observation_spec: dm_env.specs.Array,
                      num_features: int) -> None:
-    """Makes the parts that depend on the observations."""
     config = self._config
-    if self._torso is None:
-      self._torso_name = torsos.fitting(
-          self._torso_name, observation_spec.shape)
-      self._torso = networks.make_torso(
-          self._torso_name, config.hidden_size, self._precision,
-          config.torso_gain)
+    self._torso_name = torsos.fitting(config.torso, observation_spec.shape)
+    self._torso = networks.make_torso(
+        self._torso_name, config.hidden_size, self._precision,
+        config.torso_gain)
     self.num_features = num_features
     if num_features:
       self._feature_encoder = layers.Linear(config.hidden_size, tf.nn.relu)
@@ -217,7 +213,6 @@ class Agent(tf.Module):
     return types.AgentOutput(action, logits), core_state
 
   def _choose(self, logits: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-    """Samples actions [B, ...] of logits [B, P]."""
     return self.distribution.sample(logits, seed)
 
   def unroll(self, env_outputs: types.EnvOutput, actions: tf.Tensor,
@@ -237,13 +232,13 @@ class Agent(tf.Module):
                    core_state: CoreState) -> CoreState:
     """Computes the memory before x_T, the first step of the next unrolls.
 
-    Arguments are those of `unroll`.
+    Arguments are those of `unroll`, but frames are not re-stacked yet.
     """
     last_actions = tf.concat(
         [core_state.last_action[tf.newaxis], actions[:-2]], axis=0)
     _, lstm = self._forward(
-        tf.nest.map_structure(lambda t: t[:-1], env_outputs), last_actions,
-        core_state)
+        tf.nest.map_structure(lambda t: t[:-1], restacked(env_outputs)),
+        last_actions, core_state)
     return CoreState(lstm, actions[-2])
 
   def _forward(self, env_outputs: types.EnvOutput, last_actions, core_state):
@@ -273,7 +268,6 @@ class Agent(tf.Module):
 
   def _heads(self, env_outputs: types.EnvOutput, policy_features: tf.Tensor,
              value_features: tf.Tensor) -> NetworkOutput:
-    """Runs the heads on features, with masks of legal actions."""
     leading = _leading(env_outputs)
     logits = self._policy_head(policy_features)
     logits = tf.reshape(
@@ -331,15 +325,12 @@ class MemoryRecomputer:
   def __init__(self, agent: Agent, fetcher: interfaces.Fetcher):
     """Prepares the graph; `fetcher` updates the variables of the agent."""
     self._fetcher = fetcher
-    self._memory_after = tf.function(
-        lambda env_outputs, actions, core_state: agent.memory_after(
-            restacked(env_outputs), actions, core_state), autograph=False)
+    self._memory_after = tf.function(agent.memory_after, autograph=False)
 
   def __call__(self, unroll: types.Unroll) -> CoreState:
     """Computes the memory with which the unrolls that follow begin.
 
-    Frames of the batch, leading [T+1, B], are not re-stacked yet. Raises
-    ConnectionError if the fetcher has lost the learner.
+    Raises ConnectionError if the fetcher has lost the learner.
     """
     self._fetcher.fetch()
     return self._memory_after(

@@ -41,12 +41,7 @@ def max_pool(images: tf.Tensor) -> tf.Tensor:
 
 
 class _Layer(tf.Module):
-  """A layer with a kernel and a bias.
-
-  Attributes:
-    kernel: [..., inputs, outputs]; None before the first call.
-    bias: [outputs]; None before the first call, or if there is none.
-  """
+  """A layer with a `kernel` [..., inputs, outputs] and a `bias` [outputs]."""
 
   def __init__(self, activation: Optional[Activation],
                initial_weights: Initializer, precision: str,
@@ -62,7 +57,6 @@ class _Layer(tf.Module):
     self.bias = None
 
   def __call__(self, inputs: tf.Tensor) -> tf.Tensor:
-    """Maps inputs of any numeric type to outputs."""
     if self.kernel is None:
       self._make_variables(self._kernel_shape(inputs.shape[-1]))
     outputs = self._product(
@@ -119,7 +113,6 @@ class Conv2D(_Layer):
                activation: Optional[Activation] = None,
                initial_weights: Initializer = fan_in_truncated_normal,
                precision: str = 'float32', padding: str = 'VALID'):
-    """Makes the layer of square kernels; `padding` is 'VALID' or 'SAME'."""
     super().__init__(activation, initial_weights, precision)
     self._channels = channels
     self._size = size

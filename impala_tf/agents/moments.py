@@ -68,7 +68,6 @@ class PopArtHead(_MomentVariables):
   """
 
   def __init__(self, linear: layers.Linear):
-    """Takes a layer `linear` without activation."""
     super().__init__('popart', [linear.size], tf.float32)
     self.num_tasks = linear.size
     self._linear = linear

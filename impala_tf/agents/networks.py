@@ -49,7 +49,6 @@ class MLPTorso(SequentialTorso):
                        for _ in range(num_layers)))
 
   def __call__(self, observations: tf.Tensor) -> tf.Tensor:
-    """Maps observations [N, ...] of any numeric type to [N, hidden_size]."""
     return super().__call__(layers.flatten(tf.cast(observations, tf.float32)))
 
 
@@ -70,7 +69,6 @@ class DeepTorso(tf.Module):
     self._linear = layers.Linear(hidden_size, tf.nn.relu, **options)
 
   def __call__(self, images: tf.Tensor) -> tf.Tensor:
-    """Maps images, uint8 [N, H, W, C], to float32 [N, hidden_size]."""
     outputs = images
     for conv, pool, blocks in self._sections:
       outputs = pool(conv(outputs))

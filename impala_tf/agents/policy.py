@@ -19,13 +19,11 @@ class TrainedPolicy:
   """A trained agent with its own memory.
 
   Its memory of the episode (the LSTM's state and the last action) is kept
-  between calls of `act` and forgotten with `reset`. `loaded` has the agent, its
-  observations' spec and how long it was trained.
+  between calls of `act` and forgotten with `reset`.
   """
 
   def __init__(self, loaded: saved.LoadedAgent, deterministic: bool, seed: int,
                observation_space: Any = None):
-    """Begins before the first observation; see `load_policy`."""
     self.loaded = loaded
     self._must_convert = observation_space is not None
     self._action_box: Optional[environment.ActionBox] = None
@@ -38,7 +36,8 @@ class TrainedPolicy:
             np.array(low, dtype), np.array(high, dtype))
     except config_lib.UserError:
       raise
-    except (AttributeError, TypeError, ValueError) as error:
+    except (AssertionError, AttributeError, KeyError, TypeError,
+            ValueError) as error:
       raise config_lib.UserError(
           f"the agent's description is damaged ({error}); training that is "
           'resumed writes it again') from error
@@ -55,31 +54,28 @@ class TrainedPolicy:
     """Chooses the action for an observation, or for a batch of them.
 
     The first call after all of the memory was forgotten decides whether there
-    is one environment or a batch of E; later calls must be alike.
+    is one environment or a batch of E; later calls must be alike. For a batch
+    there are E of each argument, in a list or array.
 
     Args:
-      observation: one that a Gymnasium environment gave in training, or a list
-        or array of E such. Or an array of `loaded.observation_spec` that was
-        made of one, or a batch with leading [E].
-      reward: reward of the last action, a number or [E], not clipped. Agents
-        with an LSTM read it, and need it at all steps but the first of an
-        episode; others ignore it.
-      instruction: for agents that read instructions, a text or E of them.
-      features: for agents that read numbers beside an image, [F] or [E, F];
-        none if the environment's observation brings them along.
-      action_mask: legal actions, for agents that were trained with masks, as
-        in the environment's `info['action_mask']`; for a batch a sequence of E
-        masks. None if the observation brings it along.
+      observation: one that a Gymnasium environment gave in training, or one of
+        `loaded.observation_spec` that was made of it.
+      reward: reward of the last action, not clipped. Agents with an LSTM need
+        it at all steps but the first of an episode; others ignore it.
+      instruction: text for agents that read instructions.
+      features: numbers beside an image, [F], unless the environment's
+        observation brings them along.
+      action_mask: legal actions as in the environment's `info['action_mask']`,
+        unless the observation brings them along.
 
     Returns:
       The action as `step` of a Gymnasium environment takes it. It is an int for
       one discrete action, else a NumPy array; with leading [E] for a batch.
       Discrete actions count from 0: add `action_space.start` if that is
-      another. Continuous actions are within the environment's bounds. Only
-      agents from before actions were scaled act in its units, unclipped.
+      another. Only agents from before continuous actions were scaled act
+      unclipped.
 
-    Raises:
-      UserError: an argument does not fit, in one line.
+    Raises UserError, in one line, if an argument does not fit.
     """
     if self._must_convert and features is not None:
       raise config_lib.UserError(
@@ -149,7 +145,6 @@ class TrainedPolicy:
     return (array[np.newaxis] if is_single else array), is_single
 
   def _begun(self, num_envs: int, is_single: bool) -> acting.Policy:
-    """Returns the agent with memory for this many environments."""
     kind = 'one observation' if is_single else f'a batch of {num_envs}'
     if self._kind not in (None, kind):
       raise config_lib.UserError(
@@ -268,11 +263,10 @@ def _converted(convert: spaces.Converter, observation: Any
   except spaces.SpaceError:
     if not isinstance(observation, (list, np.ndarray)) or not len(observation):
       raise
-  many = [convert(one) for one in observation]
-  return (np.stack([one.observation for one in many]),
-          np.stack([one.features for one in many])
-          if convert.num_features else None,
-          [one.action_mask for one in many] if convert.has_mask else None)
+  observations, features, masks = zip(*map(convert, observation))
+  return (np.stack(observations),
+          np.stack(features) if convert.num_features else None,
+          masks if convert.has_mask else None)
 
 
 def _describe(array: Any) -> str:
@@ -290,15 +284,12 @@ def load_policy(path: str, checkpoint: checkpoint_lib.Which = 'newest',
       training), or the number of updates in the name of a checkpoint.
     deterministic: take the most probable action, or the mean of continuous
       ones, instead of sampling as in training.
-    seed: seed with which actions are sampled.
     observation_space: Gymnasium's space of the observations that `act` will be
       given, which it converts as training did; None for the one of training,
       which is kept with the agent.
 
-  Raises:
-    CheckpointError: there is no such checkpoint, in one line.
-    UserError: the agent was trained on other observations than those of
-      the space.
+  Raises CheckpointError, in one line, if there is no such checkpoint, and
+  UserError if the agent was trained on other observations.
   """
   return TrainedPolicy(saved.load_agent(path, checkpoint), deterministic, seed,
                        observation_space)

@@ -110,8 +110,8 @@ def load_agent(run_dir: str,
   """Loads a run's agent with its parameters, for inference.
 
   Needs neither gin nor the environment, and executes nothing from the files.
-  `run_dir` is the path or URL of a run, or of an exported agent; or the name of
-  an agent in the box, 'box/pong'. For `which` see `checkpoint.find`.
+  `run_dir` is the path or URL of a run, or of an exported agent; or 'box/pong'.
+  For `which` see `checkpoint.find`.
 
   Raises CheckpointError if there is no usable checkpoint, or the module that
   registers the agent's torso was not imported.

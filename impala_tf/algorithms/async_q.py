@@ -26,14 +26,13 @@ def _targets(config: config_lib.Config, effects: types.EnvOutput,
   """
   rewards = losses.clip_rewards(effects.reward, config.impala.reward_clipping)
   discounts = effects.discount * config.impala.discount
-  if config.experiment.algorithm == 'one_step_q':
-    return n_step.one_step_targets(rewards, discounts, action_values[1:], mask)
-  if config.experiment.algorithm == 'one_step_sarsa':
-    return n_step.sarsa_targets(
-        rewards, discounts, action_values[1:], actions[1:], mask)
   values = tf.reduce_max(action_values, axis=-1)
-  return n_step.n_step_targets(
-      rewards, discounts, values[-1], mask, values[:-1])
+  if config.experiment.algorithm == 'n_step_q':
+    return n_step.n_step_targets(
+        rewards, discounts, values[-1], mask, values[:-1])
+  if config.experiment.algorithm == 'one_step_sarsa':
+    values = n_step.values_of_actions(action_values, actions)
+  return n_step.one_step_targets(rewards, discounts, values[1:], mask)
 
 
 def loss(agent: agent_lib.Agent, unroll: types.Unroll,
@@ -46,8 +45,7 @@ def loss(agent: agent_lib.Agent, unroll: types.Unroll,
   is then taken. The baseline's head has a gradient of zero.
 
   The algorithm of `config` decides about the targets; `target_agent` has the
-  parameters theta-minus, which compute them. For the other arguments see
-  `impala.loss`.
+  parameters theta-minus, which compute them.
   """
   del hyperparameters
   arguments = (unroll.env_outputs, unroll.agent_outputs.action,

@@ -8,11 +8,11 @@ import tensorflow as tf
 
 from impala_tf import config as config_lib
 from impala_tf import types
+from impala_tf.agents import a3c_agents
 from impala_tf.agents import agent as agent_lib
 from impala_tf.algorithms import algorithm
 from impala_tf.maths import distributions
 from impala_tf.maths import losses
-from impala_tf.maths import off_policy
 from impala_tf.maths import vtrace
 from impala_tf.optimizers import hyperparameters as hyperparameters_lib
 
@@ -37,12 +37,9 @@ def loss(agent: agent_lib.Agent, unroll: types.Unroll,
          select: Optional[SelectFn] = None) -> types.LossOutput:
   """Sums up the three losses of section 4.2.
 
-  Args:
-    agent: target policy and baseline.
-    unroll: batch with leading [T+1, B]; frames already re-stacked.
-    hyperparameters: has the weight of the entropy bonus.
-    select: function of the network's outputs and the batch that returns a
-      `Selection`; None: all of the batch counts.
+  `select` is a function of the network's outputs and the batch that returns a
+  `Selection`; None: all of the batch counts. For the other arguments see
+  `algorithm.Algorithm`.
   """
   outputs = agent.unroll(unroll.env_outputs, unroll.agent_outputs.action,
                          unroll.core_state)
@@ -51,6 +48,10 @@ def loss(agent: agent_lib.Agent, unroll: types.Unroll,
 
 
 ALGORITHM = algorithm.Algorithm(make_agent, loss)
+# Without a correction the loss is A3C's, here for its two networks (Mnih et al.
+# 2016, section 9).
+A3C_CONTINUOUS = algorithm.Algorithm(
+    algorithm.makes(a3c_agents.SeparateAgent), loss)
 
 
 class Targets(NamedTuple):
@@ -102,7 +103,7 @@ def loss_and_targets(
 
   policy_gradient_loss = losses.policy_gradient_loss(
       log_probs, returns.pg_advantages / value_scale, mask,
-      off_policy.CORRECTIONS[config.correction].log_epsilon)
+      vtrace.LOG_EPSILON if config.correction == 'epsilon' else 0.)
   scaled = returns.vs / value_scale, values / value_scale
   baseline_loss = losses.baseline_loss(*scaled, mask)
   entropies = distribution.entropy(target_logits)
@@ -134,8 +135,8 @@ def _corrected_returns(
     effects: types.EnvOutput, values: tf.Tensor, bootstrap_value: tf.Tensor,
     mask: tf.Tensor) -> vtrace.VTraceReturns:
   """Computes targets and advantages [T, B] by the configured correction."""
-  return off_policy.returns(
-      off_policy.CORRECTIONS[config.correction],
+  return vtrace.corrected_returns(
+      config.correction,
       log_rhos=log_rhos,
       discounts=effects.discount * config.discount,
       rewards=losses.clip_rewards(effects.reward, config.reward_clipping),
@@ -186,13 +187,11 @@ def _entropy_metrics(distribution, entropies, unroll, counts):
 
 
 def _off_policy_metrics(log_rhos, kl_divergences, threshold, counts):
-  """Measures the distance from the behaviour policy to the target policy."""
   rhos = tf.exp(log_rhos)
   clipped = tf.zeros_like(rhos)
   if threshold is not None:
     # Equal policies give ratios a rounding error off 1, which is no clipping.
     clipped = tf.cast(rhos > threshold * 1.001, tf.float32)
-  return {name: losses.masked_mean(x, counts) for name, x in {
-      'rho/mean': rhos,
-      'rho/clipped_share': clipped,
-      'kl_behaviour_target': kl_divergences}.items()}
+  return {'rho/mean': losses.masked_mean(rhos, counts),
+          'rho/clipped_share': losses.masked_mean(clipped, counts),
+          'kl_behaviour_target': losses.masked_mean(kl_divergences, counts)}

@@ -24,7 +24,6 @@ from impala_tf.optimizers import hyperparameters as hyperparameters_lib
 
 
 def _base(config: config_lib.Config) -> algorithm.Algorithm:
-  """Returns the algorithm whose loss and agent LASER builds on."""
   if config.impala.popart_step_size is None:
     return impala.ALGORITHM
   return impala_popart.ALGORITHM
@@ -53,7 +52,7 @@ def loss(agent: agent_lib.Agent, unroll: types.Unroll,
 
   This is algorithm 1 of the supplement, with the policy gradient of section
   2.3: the algorithm as printed lacks its minus sign and applies the clipped
-  ratio twice. See `impala.loss` for the arguments.
+  ratio twice.
   """
   return _base(config).loss(
       agent, unroll, config, hyperparameters,

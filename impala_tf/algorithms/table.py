@@ -13,7 +13,6 @@ from impala_tf.suites import levels as levels_lib
 
 
 def _check_without_popart(config: config_lib.Config) -> None:
-  """Raises ConfigError if an option of PopArt would have no effect."""
   if config.impala.popart_step_size is not None:
     raise config_lib.ConfigError(
         f'ImpalaConfig.popart_step_size is {config.impala.popart_step_size}, '
@@ -22,7 +21,6 @@ def _check_without_popart(config: config_lib.Config) -> None:
 
 
 def _check_with_popart(config: config_lib.Config) -> None:
-  """Raises ConfigError if PopArt has no step size."""
   if config.impala.popart_step_size is None:
     raise config_lib.ConfigError(
         "ExperimentConfig.algorithm = 'impala_popart' needs "
@@ -30,7 +28,6 @@ def _check_with_popart(config: config_lib.Config) -> None:
 
 
 def _check_laser(config: config_lib.Config) -> None:
-  """Raises ConfigError for corrections and ratios without a trust region."""
   if config.impala.correction != 'vtrace':
     raise config_lib.ConfigError(
         "ExperimentConfig.algorithm = 'laser' is a trust region for V-trace, "
@@ -45,43 +42,36 @@ def _check_laser(config: config_lib.Config) -> None:
         "'behaviour'")
 
 
-def _check_asynchronous(config: config_lib.Config) -> None:
-  """Raises ConfigError for options that workers cannot have.
+# Sections and options that workers cannot have: they share parameters, and each
+# learns from its own newest steps.
+_OPTIONS_OF_LEARNERS = {
+    'replay': ('replay_fraction',),
+    'actor': ('env_processes', 'synchronisation', 'fetch_interval_unrolls',
+              'controlled_lag_updates'),
+    'environment': ('episode_metrics',),
+    'learner': ('precision', 'num_learners'),
+    'impala': ('popart_step_size', 'entropy_annealed_to'),
+    'agent': ('normalise_observations',),
+    'optimizer': ('momentum', 'bias_correction'),
+    'population': ('members',),
+}
 
-  They share parameters, and each learns from its own newest steps.
-  """
-  for name, is_set, value in (
-      ('ReplayConfig.replay_fraction', config.num_replayed > 0, 0),
-      ('ActorConfig.env_processes',
-       config.actor.env_processes is not None, None),
-      ('ActorConfig.synchronisation',
-       config.actor.synchronisation != 'none', 'none'),
-      ('ActorConfig.fetch_interval_unrolls',
-       config.actor.fetch_interval_unrolls > 1, 1),
-      ('ActorConfig.controlled_lag_updates',
-       config.actor.controlled_lag_updates is not None, None),
-      ('EnvironmentConfig.episode_metrics',
-       config.environment.episode_metrics != '', ''),
-      ('LearnerConfig.precision',
-       config.learner.precision == 'mixed_bfloat16', 'float32'),
-      ('ImpalaConfig.popart_step_size',
-       config.impala.popart_step_size is not None, None),
-      ('ImpalaConfig.entropy_annealed_to',
-       config.impala.entropy_annealed_to != 1, 1.),
-      ('AgentConfig.normalise_observations',
-       config.agent.normalise_observations, False),
-      ('OptimizerConfig.momentum', config.optimizer.momentum > 0, 0.),
-      ('OptimizerConfig.bias_correction', config.optimizer.bias_correction,
-       False),
-      ('LearnerConfig.num_learners', config.learner.num_learners > 1, 1),
-      ('EnvironmentConfig.level', len(
-          levels_lib.expand(config.environment.level)) > 1, 'a single one'),
-      ('PopulationConfig.members', bool(config.population.members), '')):
-    if is_set:
-      raise config_lib.ConfigError(
-          f'{name} is not for ExperimentConfig.algorithm = '
-          f'{config.experiment.algorithm!r}, whose workers share their '
-          f'parameters; set it to {value!r}, or leave it out')
+
+def _check_asynchronous(config: config_lib.Config) -> None:
+  refused = {}
+  for section_name, options in _OPTIONS_OF_LEARNERS.items():
+    section = getattr(config, section_name)
+    for option in options:
+      default = getattr(type(section)(), option)
+      if getattr(section, option) not in (default, 'auto'):
+        refused[f'{type(section).__name__}.{option}'] = repr(default)
+  if len(levels_lib.expand(config.environment.level)) > 1:
+    refused['EnvironmentConfig.level'] = 'a single one'
+  for name, value in refused.items():
+    raise config_lib.ConfigError(
+        f'{name} is not for ExperimentConfig.algorithm = '
+        f'{config.experiment.algorithm!r}, whose workers share their '
+        f'parameters; set it to {value}, or leave it out')
   if config.experiment.in_process and not config.asynchronous.share_memory:
     raise config_lib.ConfigError(
         'with ExperimentConfig.in_process nobody sends gradients; set '
@@ -89,7 +79,6 @@ def _check_asynchronous(config: config_lib.Config) -> None:
 
 
 def _check_asynchronous_values(config: config_lib.Config) -> None:
-  """Raises ConfigError if workers could not reach the target network."""
   _check_asynchronous(config)
   if not config.asynchronous.share_memory:
     raise config_lib.ConfigError(
@@ -99,7 +88,6 @@ def _check_asynchronous_values(config: config_lib.Config) -> None:
 
 
 def _check_a3c(config: config_lib.Config) -> None:
-  """Raises ConfigError if a ratio of policies would be corrected for."""
   _check_asynchronous(config)
   if config.impala.correction != 'none':
     raise config_lib.ConfigError(
@@ -128,7 +116,6 @@ class Row(NamedTuple):
 
 
 def _in_module(name: str, constant: str = 'ALGORITHM') -> Callable[[], Any]:
-  """Returns a function that imports `impala_tf.algorithms.<name>`."""
   return lambda: getattr(
       importlib.import_module(f'impala_tf.algorithms.{name}'), constant)
 
@@ -140,7 +127,7 @@ ROWS: Dict[str, Row] = {
     'laser': Row(_in_module('laser'), _check_laser),
     'a3c': Row(_in_module('impala'), _check_a3c, SHARED_PARAMETERS),
     'a3c_continuous': Row(
-        _in_module('a3c_continuous'), _check_a3c, SHARED_PARAMETERS),
+        _in_module('impala', 'A3C_CONTINUOUS'), _check_a3c, SHARED_PARAMETERS),
     'one_step_q': Row(
         _in_module('async_q'), _check_asynchronous_values, SHARED_PARAMETERS),
     'one_step_sarsa': Row(
@@ -153,15 +140,11 @@ ROWS: Dict[str, Row] = {
 
 def register(name: str, algorithm: Any,
              check_config: CheckFn = lambda config: None) -> None:
-  """Adds an algorithm of the user's own to the table.
+  """Adds an `algorithm.Algorithm` of the user's own to the table.
 
-  Args:
-    name: new value of `ExperimentConfig.algorithm`.
-    algorithm: its `algorithm.Algorithm`.
-    check_config: raises ConfigError for a config that it cannot have.
-
-  Raises:
-    ConfigError: the name is taken, or `algorithm` is something else.
+  `name` is the new value of `ExperimentConfig.algorithm`; `check_config` raises
+  ConfigError for a config that the algorithm cannot have. Raises ConfigError if
+  the name is taken, or `algorithm` is something else.
   """
   from impala_tf.algorithms import algorithm as algorithm_lib  # TensorFlow.
   if name in ROWS:

@@ -25,7 +25,7 @@ class ImpalaConfig(fields.Section):
     lambda_: the factor of remark 2.
     correction: correction for unrolls that an older policy played: 'vtrace',
       or one that the paper compares it with (section 5.2.2): 'one_step_is',
-      'epsilon' or 'none'. See `off_policy`.
+      'epsilon' or 'none'. See `vtrace`.
     pg_bootstrap: value that the policy gradient's advantage bootstraps from:
       'vs', the V-trace target, or 'value', the baseline alone (appendix E.3).
     popart_step_size: weight of each V-trace target in the moments by which

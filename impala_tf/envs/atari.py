@@ -36,10 +36,7 @@ def games() -> List[str]:
 
 
 def near_games(name: str) -> List[str]:
-  """Lists the games that a name may mean, such as 'ms-pacman'.
-
-  That is one game that differs only in style, or up to three similar ones.
-  """
+  """Lists the games that a name may mean: one in another style, or three."""
   stem = re.sub(r'^ALE/|(-ram)?(NoFrameskip|Deterministic)?(-v\d+)?$', '', name)
   plain = {game.replace('_', ''): game for game in games()}
   key = re.sub(r'[\W_]', '', stem).lower()
@@ -50,14 +47,9 @@ def near_games(name: str) -> List[str]:
 
 def check_game(game: str) -> None:
   """Raises ConfigError, with similar names, for an unknown game."""
-  known = games()
-  if game in known:
-    return
-  near = [f'atari/{name}' for name in near_games(game)]
-  hint = f'did you mean {" or ".join(near)}?' if near else (
-      'names are in snake case, such as atari/space_invaders')
-  raise config_lib.ConfigError(
-      f'EnvironmentConfig.level: there is no Atari game {game!r}; {hint}')
+  domain.check_known(
+      game, 'atari/{}', games(),
+      'names are in snake case, such as atari/space_invaders', near_games(game))
 
 
 def _redraw_noops(ale: Any, frames: np.ndarray, info: Mapping[str, Any]):
@@ -128,18 +120,17 @@ class AtariEnvironment(environment.BatchedEnvironment):
   truncated. ALE begins the next game at once, so that starts with a no-op more.
 
   With `life_loss_ends_episode` a lost life gives discount 0 in a MID row: game,
-  stack and return go on. Environment i is seeded with `seed + i`.
+  stack and return go on.
   """
 
   def __init__(self, game: str, num_envs: int, seed: int,
                config: config_lib.AtariConfig, num_threads: int = 1,
                in_colour: bool = False):
-    """Starts the emulators; raises ConfigError as `check_game` does.
+    """Starts the emulators of a game that `check_game` has passed.
 
     `num_threads` step all E emulators; games do not depend on it. With
     `in_colour`, `render` keeps actions and draws colours, otherwise grey.
     """
-    check_game(game)
     from ale_py import vector_env  # Lazily: it is a simulator.
     settings: Dict[str, Any] = dict(
         autoreset_mode='SameStep',
@@ -167,7 +158,11 @@ class AtariEnvironment(environment.BatchedEnvironment):
     num_actions = int(actions.n)
     self._action_table = None
     if config.full_action_set and num_actions < _FULL_ACTION_SET:
-      self._action_table = self._numbers_in_game()
+      # ALE numbers a game's actions without gaps (RIGHT is 2 in Skiing, 3
+      # elsewhere) and hangs if a number does not exist. Others are no-ops, 0.
+      self._action_table = np.zeros(_FULL_ACTION_SET, np.int32)
+      for number, action in enumerate(self._ale.ale.get_action_set()):
+        self._action_table[action.value] = number
       num_actions = _FULL_ACTION_SET
     super().__init__(
         f'atari/{game}', num_envs, environment.discrete(num_actions),
@@ -179,17 +174,6 @@ class AtariEnvironment(environment.BatchedEnvironment):
     self._lives = np.zeros(num_envs, np.int32)
     self._was_truncated = np.zeros(num_envs, bool)
     self._observation = np.zeros((num_envs,) + shape, np.uint8)
-
-  def _numbers_in_game(self) -> np.ndarray:
-    """Maps the 18 actions to the game's numbers, or 0 (no-op): int32 [18].
-
-    ALE numbers a game's actions without gaps (RIGHT is 2 in Skiing, 3
-    elsewhere) and hangs if a number does not exist.
-    """
-    table = np.zeros(_FULL_ACTION_SET, np.int32)
-    for number, action in enumerate(self._ale.ale.get_action_set()):
-      table[action.value] = number
-    return table
 
   def reset(self) -> dm_env.TimeStep:
     frames, info = self._ale.reset(seed=self._seed)
@@ -232,8 +216,7 @@ class AtariEnvironment(environment.BatchedEnvironment):
   def _observe(self, frames: np.ndarray, first: Any) -> np.ndarray:
     """Stacks frames three times faster than ALE's stacks can be transposed.
 
-    `frames` are the newest, uint8 [E, 1, H, W]; games begin in the rows
-    `first`, bool [E] or a slice.
+    `frames` are the newest, uint8 [E, 1, H, W]; games begin in rows `first`.
     """
     # The frames of a pixel lie side by side, so each byte moves to the one
     # before. Bytes that come from a neighbouring pixel are overwritten.

@@ -57,7 +57,6 @@ class CartPoleSwingUpEnvironment(environment.BatchedEnvironment):
   """
 
   def __init__(self, num_envs: int, seed: int):
-    """Makes E carts; the seed determines where episodes start."""
     super().__init__(
         'cartpole_swingup', num_envs, environment.discrete(3),
         observation_spec=specs.Array((8,), np.float32, 'observation'))
@@ -74,7 +73,6 @@ class CartPoleSwingUpEnvironment(environment.BatchedEnvironment):
     return self._first(self._observation)
 
   def _begin_episodes(self, where: np.ndarray):
-    """Begins new episodes in the rows that are True in bool [E]."""
     start = self._rng.uniform(
         -_START_RANGE, _START_RANGE, (4, np.count_nonzero(where)))
     start[2] += np.pi
@@ -110,7 +108,6 @@ class CartPoleSwingUpEnvironment(environment.BatchedEnvironment):
       self._observation[:, i] = column
 
   def render(self) -> np.ndarray:
-    """Draws cart and pole from the side, 20 pixels a metre."""
     scale, height, width = 20, 60, 160
     picture = np.full((height, width, 3), 255, np.uint8)
     position, _, angle, _ = self.state[:, 0]

@@ -43,7 +43,6 @@ class CatchEnvironment(environment.BatchedEnvironment):
 
   def __init__(self, num_envs: int, seed: int, num_balls: int = 1,
                level: str = 'catch', mirrored: bool = False):
-    """Makes E boards with `num_balls` (1 to 5) balls in an episode."""
     shape = (_ROWS if num_balls == 1 else _ROWS + 1, _COLUMNS)
     super().__init__(
         level, num_envs, environment.discrete(3),

@@ -18,15 +18,12 @@ _EPISODE_STEPS = 1000  # In all tasks of the suite but 'lqr'.
 class ControlEnvironment(gym.GymEnvironment):
   """E copies of one task, stepped in turn within this process.
 
-  Actions are vectors, clipped to the task's bounds (-1 and 1 in the suite). A
-  task's named observations are concatenated in its order: one float32 vector.
+  A task's named observations are concatenated in its order: one float32 vector.
   Rewards are raw, 0 to 1 a step.
 
   The time limit of 1,000 steps truncates. If a task terminates, the discount is
   0. The domain 'lqr' is left out: it has no time limit, and only a policy
   without noise reaches its end.
-
-  Environment i is seeded with `seed + i`.
   """
 
   def __init__(self, name: str, num_envs: int, seed: int,
@@ -51,10 +48,8 @@ class ControlEnvironment(gym.GymEnvironment):
 
     super().__init__(name, num_envs, seed, f'control/{name}', make=make)
     # Steps after which first episodes are truncated; 0 if they are not.
-    self._first_limit = np.zeros(num_envs, np.int64)
-    if staggered:
-      shares = np.arange(1, num_envs + 1) / num_envs
-      self._first_limit[:] = _EPISODE_STEPS * shares
+    shares = np.arange(1, num_envs + 1) * staggered / num_envs
+    self._first_limit = (_EPISODE_STEPS * shares).astype(np.int64)
     self._num_steps = np.zeros(num_envs, np.int64)
 
   def _advance(self, i: int, action: np.ndarray) -> serial.Transition:

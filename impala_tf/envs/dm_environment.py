@@ -18,7 +18,6 @@ _HEIGHT, _WIDTH = 240, 320  # Pixels of dm_control's pictures.
 
 
 def _check(name: str) -> None:
-  """Raises ConfigError unless the user has imported the level's module."""
   module, colon, function = name.partition(':')
   if not colon or not function.isidentifier():
     raise config_lib.ConfigError(

@@ -9,7 +9,7 @@ import importlib.util
 import os
 import shutil
 import types
-from typing import Any, Dict, Optional
+from typing import Any, Dict
 
 from absl import logging
 from dm_env import specs
@@ -98,10 +98,9 @@ class DmlabEnvironment(serial.SerialEnvironment):
   Most levels end when their time is up, but Lab does not report why they end.
   As in the paper's published code, every end terminates: FIRST with discount 0.
 
-  Environment i draws its episodes' seeds from a generator seeded with `seed +
-  i`. The same seeds in the same order show the same, except lasertag's
-  opponents after some steps. A repeated seed may look different: language
-  levels keep the walls with which a layout first appeared.
+  The same seeds in the same order show the same, except lasertag's opponents
+  after some steps. A repeated seed may look different: language levels keep the
+  walls with which a layout first appeared.
 
   Evaluation generates other levels than training (`mixerSeed`), and plays the
   held-out '_test' instead of a level named '_train'.
@@ -110,12 +109,11 @@ class DmlabEnvironment(serial.SerialEnvironment):
   def __init__(self, name: str, num_envs: int, seed: int,
                config: config_lib.DmlabConfig, training: bool,
                instruction_length: int = 0, domain_name: str = 'dmlab30'):
-    """Starts the simulators of a level of `NAMES`, or of 'dmlab's.
+    """Starts the simulators of a level that `check_name` has passed.
 
     `instruction_length` 0 means no instructions. Raises ConfigError if the
-    level is unknown or held out, lacks its data set or maps, or does not start.
+    level is held out, lacks its data set or maps, or does not start.
     """
-    check_name(domain_name, name)
     if training and name.endswith('_test'):
       raise config_lib.ConfigError(
           f'dmlab30/{name} is held out for evaluation; train on '
@@ -139,20 +137,23 @@ class DmlabEnvironment(serial.SerialEnvironment):
     logging.info('Starting %d of %s', num_envs, level)
     lab = import_lab(level)
     dmlab_files.check_maps(name, lab.runfiles_path())
-    cache = _make_cache(config, lab.runfiles_path())
+    cache = None
+    if config.level_cache_dir is not None:
+      cache = dmlab_files.LevelCache(os.path.join(
+          config.level_cache_dir,
+          dmlab_files.compilation_digest(lab.runfiles_path())))
     settings = _settings(config, training)
     self._scratch = dmlab_files.Scratch()
 
     def make(i, simulator_seed):
       del i, simulator_seed  # Episodes have seeds.
-      with serial.starting(f'{level}: DeepMind Lab'):
-        return lab.Lab(
-            f'{_DIRECTORIES[domain_name]}{name}', observed, config=settings,
-            renderer=config.renderer, level_cache=cache,
-            temp_folder=self._scratch.make())
+      return lab.Lab(
+          f'{_DIRECTORIES[domain_name]}{name}', observed, config=settings,
+          renderer=config.renderer, level_cache=cache,
+          temp_folder=self._scratch.make())
 
     try:
-      labs = serial.Simulators(make, num_envs, seed)
+      labs = serial.Simulators(make, num_envs, seed, f'{level}: DeepMind Lab')
     except BaseException:
       self._scratch.close()
       raise
@@ -196,7 +197,6 @@ class DmlabEnvironment(serial.SerialEnvironment):
 
 def _settings(config: config_lib.DmlabConfig, training: bool
               ) -> Dict[str, str]:
-  """Makes Lab's settings, which are texts."""
   settings: Dict[str, Any] = {
       'width': config.width, 'height': config.height, 'logLevel': 'WARN'}
   if config.dataset_path is not None:
@@ -205,14 +205,6 @@ def _settings(config: config_lib.DmlabConfig, training: bool
     settings['allowHoldOutLevels'] = 'true'
     settings['mixerSeed'] = _EVALUATION_MIXER_SEED
   return {key: str(value) for key, value in settings.items()}
-
-
-def _make_cache(config: config_lib.DmlabConfig, runfiles_path: str
-                ) -> Optional[dmlab_files.LevelCache]:
-  if config.level_cache_dir is None:
-    return None
-  return dmlab_files.LevelCache(os.path.join(
-      config.level_cache_dir, dmlab_files.compilation_digest(runfiles_path)))
 
 
 def import_lab(level: str) -> types.ModuleType:

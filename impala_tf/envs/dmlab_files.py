@@ -75,12 +75,11 @@ class LevelCache:
     """Copies the map to `pk3_path`; returns whether there was one."""
     try:
       shutil.copyfile(self._directory / key, pk3_path)
-    except FileNotFoundError:
-      return False
+      return True
     except OSError as error:
-      self._warn(error)
+      if not isinstance(error, FileNotFoundError):
+        self._warn(error)
       return False
-    return True
 
   def write(self, key: str, pk3_path: str) -> None:
     """Keeps the map at `pk3_path`, unless it exists or the cache is full."""

@@ -1,7 +1,6 @@
 """Descriptions of domains, from which the factory makes environments.
 
-A domain is all levels with the same prefix, such as 'atari/'. A new domain is a
-file in `envs/` that ends with a `Domain`, and a row in `envs.factory`.
+A domain is all levels with the same prefix, such as 'atari/'.
 """
 
 import difflib
@@ -14,13 +13,13 @@ from impala_tf.envs import environment
 
 
 def check_known(name: str, level: str, known: Sequence[str],
-                otherwise: str) -> None:
+                otherwise: str, near: Sequence[str] = ()) -> None:
   """Raises ConfigError, with the nearest names, unless a name is known.
 
   `level` has a gap, '{}', for the name. `otherwise` is said if none is near.
   """
   if name not in known:
-    near = difflib.get_close_matches(name, known, n=3)
+    near = near or difflib.get_close_matches(name, known, n=3)
     hint = (f'did you mean {" or ".join(map(level.format, near))}?' if near
             else otherwise)
     raise config_lib.ConfigError(

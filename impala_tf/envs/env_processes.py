@@ -72,7 +72,6 @@ def _specs(env: environment_lib.BatchedEnvironment) -> _Shared:
 
 
 def _arrays(memory: _Shared, shared_specs: _Shared, num_envs: int) -> _Shared:
-  """Makes NumPy arrays that show the shared memory."""
   return tree.map_structure(
       lambda raw, spec: np.frombuffer(raw, spec.dtype).reshape(
           (num_envs,) + spec.shape), memory, shared_specs)
@@ -99,7 +98,7 @@ class Workers:
 
     Environment 0 is made and closed in this process, too, for its specs. The
     calling thread must outlive the object, since the kernel kills workers with
-    it. `levels`, [E], are for messages before environments are made.
+    it. `levels`, [E], are for messages.
 
     Raises UserError if environments cannot be made, WorkerError if one, or its
     process, fails.
@@ -112,7 +111,7 @@ class Workers:
     self.side_channels = environment_lib.NO_SIDE_CHANNELS
     self.level_index = np.zeros(num_envs, np.int32)
     self.timeout_secs = timeout_secs
-    self._levels = list(levels or [probe.level] * num_envs)
+    self._levels = levels or [probe.level] * num_envs
     self._numbers = copies.numbers()
     probe.close()
     # `RawArray`s of zeros, which a process can be given as it starts.
@@ -193,14 +192,9 @@ class Workers:
     Returns their numbers, int32 [n], and copies of their rows, [n, ...]. Calls
     `on_wait`, which may raise, at least once a second meanwhile.
 
-    Raises ValueError if fewer than `min_ready` have an action to play;
-    UserError for an action that an environment does not have; and WorkerError
-    if one raises any other error, or its process dies or does not answer for
-    `timeout_secs`.
+    Raises UserError for an action that an environment does not have. Raises
+    WorkerError if one fails, or does not answer for `timeout_secs`.
     """
-    if len(self._ready) + self._num_pending.sum() < min_ready:
-      raise ValueError(f'{min_ready} environments would be waited for for ever:'
-                       ' fewer have an action to play')
     while len(self._ready) < min_ready:
       self._poll()
       on_wait()
@@ -212,7 +206,6 @@ class Workers:
     return numbers, timestep
 
   def _poll(self):
-    """Waits for messages of workers, for a second at most."""
     events = self._selector.select(_POLL_SECS)
     now = time.monotonic()
     # Time in which this process was busy or stopped does not count.
@@ -240,8 +233,8 @@ class Workers:
   def _hear(self, w: int):
     """Reads a message of worker w.
 
-    The first lists `level` and `level_index` of its environments, and the last
-    of one that failed is an error, which is raised.
+    The first lists `level_index` of its environments, and the last of one that
+    failed is an error, which is raised.
     """
     try:
       message = self._connections[w].recv()
@@ -251,10 +244,7 @@ class Workers:
       raise type(message)(f'{self._at_work(w)}: {message}')
     self._num_started += 1
     self._silent_secs[w] = 0
-    numbers = np.flatnonzero(self._owner == w)
-    for i, (level, level_index) in zip(numbers, message):
-      self._levels[i] = level
-      self.level_index[i] = level_index
+    self.level_index[self._owner == w] = message
 
   def _at_work(self, w: int) -> str:
     i = self._shared.at_work[w]
@@ -285,7 +275,6 @@ def _serve(modules: Sequence[str], make: MakeFn, w: int, owner: np.ndarray,
            shared_specs: _Shared, memory: _Shared,
            connection: connection_lib.Connection,
            answers: connection_lib.Connection) -> None:
-  """Runs worker w in its process."""
   # With it there can be no processes of the simulator. It has served: nobody
   # waits for this process at the end of its parent.
   multiprocessing.current_process().daemon = False
@@ -310,7 +299,6 @@ def _serve(modules: Sequence[str], make: MakeFn, w: int, owner: np.ndarray,
 
 
 def _step_until_closed(make, w, owner, shared, connection, answers):
-  """Makes worker w's environments and steps them."""
   envs = {}
 
   def answer(i: int, timestep: dm_env.TimeStep):
@@ -325,7 +313,7 @@ def _step_until_closed(make, w, owner, shared, connection, answers):
     for i in np.flatnonzero(owner == w).tolist():
       shared.at_work[w] = i
       envs[i] = make(i)
-    connection.send([(env.level, env.level_index[0]) for env in envs.values()])
+    connection.send([env.level_index[0] for env in envs.values()])
     for i, env in envs.items():
       shared.at_work[w] = i
       answer(i, env.reset())

@@ -19,15 +19,11 @@ from impala_tf.runs import metrics
 CONVERSIONS = ('actions', 'observations')
 
 
-class ActionError(config_lib.UserError):
-  """An action that the environment does not have."""
-
-
 class SimulatorError(Exception):
   """A simulator's failure: one line with level, copy, place and cause.
 
-  It is no `UserError`, since a restarted actor may go on. It is no RuntimeError
-  because contextlib takes one for the StopIteration that caused it.
+  It is no `UserError`, since a restarted actor may go on, and no RuntimeError,
+  which contextlib takes for the StopIteration that caused it.
   """
 
 
@@ -123,8 +119,6 @@ class BatchedEnvironment(abc.ABC):
       first, with zeros before the episode's first.
     level_index: int32 [E], number of each environment's level in the run.
     instruction_length: L, words of an instruction; 0 for no instructions.
-    instruction, features, action_mask, episode_metrics: `side_channels`,
-      overwritten like the observations.
     action_box: bounds of continuous actions; None for discrete ones.
     remarks: sentences that a user should read before the level is learned,
       without its name.
@@ -191,7 +185,7 @@ class BatchedEnvironment(abc.ABC):
 
   @property
   def side_channels(self) -> SideChannels:
-    """Everything beside the last `observation`."""
+    """All beside the last `observation`, overwritten like it."""
     return SideChannels(self.instruction, self.features, self.action_mask,
                         self.episode_metrics)
 
@@ -221,7 +215,6 @@ class BatchedEnvironment(abc.ABC):
           self._interface[name] = [None, *value[1:]]
 
   def _scale_actions(self, low: np.ndarray, high: np.ndarray) -> None:
-    """Has actions from -1 to 1 scaled to the simulator's bounds, [D] each."""
     self.action_box = ActionBox(low, high)
     self._interface['actions'] = [low.tolist(), high.tolist(), str(low.dtype)]
 
@@ -234,7 +227,6 @@ class BatchedEnvironment(abc.ABC):
     """
 
   def _first(self, observation: np.ndarray) -> dm_env.TimeStep:
-    """Makes the rows that `reset` returns from observations [E, ...]."""
     return dm_env.TimeStep(
         step_type=np.full(self.num_envs, dm_env.StepType.FIRST, np.uint8),
         reward=np.zeros(self.num_envs, np.float32),
@@ -244,11 +236,7 @@ class BatchedEnvironment(abc.ABC):
   def _as_timestep(self, begins: np.ndarray, reward: np.ndarray,
                    discount: np.ndarray, observation: np.ndarray,
                    truncated: Any = False) -> dm_env.TimeStep:
-    """Makes the rows of a step: FIRST, LAST or MID.
-
-    `begins`, bool [E], marks rows that begin an episode, and `truncated` rows
-    in which a time limit ends one.
-    """
+    """Makes the rows of a step: FIRST if it `begins`, LAST if `truncated`."""
     # FIRST is 0, MID is 1 and LAST is 2.
     return dm_env.TimeStep(
         step_type=(~begins).astype(np.uint8) + np.uint8(truncated),
@@ -278,7 +266,7 @@ class BatchedEnvironment(abc.ABC):
     Actions are int32 [E] or [E, D], within `action_spec()`; or float32 [E, D],
     which `action_box` fits to its bounds. Returns `step_type` uint8 [E];
     `reward` float32 [E], raw; `discount` float32 [E], 0 or 1; `observation`
-    [E, ...]. Raises ActionError for actions of another type or shape, out of
+    [E, ...]. Raises UserError for actions of another type or shape, out of
     range, or not finite: some simulators would hang.
     """
     spec = self._action_spec
@@ -286,13 +274,11 @@ class BatchedEnvironment(abc.ABC):
     if (not isinstance(actions, np.ndarray) or actions.dtype != spec.dtype
         or actions.shape != wanted):
       array = np.asarray(actions)
-      raise ActionError(
+      raise config_lib.UserError(
           f'{self.level}: actions must be a NumPy array, {spec.dtype} of '
           f'shape {wanted}, but are {array.dtype} of shape {array.shape} '
           f'({type(actions).__name__})')
-    is_wrong = self._is_wrong(actions)
-    if is_wrong.any():
-      raise ActionError(self._complaint(actions, is_wrong))
+    self._check(actions)
     if self.action_box is not None:
       actions = self.action_box.fit(actions)
     return self._step(actions)
@@ -307,21 +293,18 @@ class BatchedEnvironment(abc.ABC):
       self.action_box = dataclasses.replace(self.action_box, scaled=False)
       self._interface.pop('actions', None)
 
-  def _is_wrong(self, actions: np.ndarray) -> np.ndarray:
-    if not self._is_discrete:
-      return ~np.isfinite(actions)
+  def _check(self, actions: np.ndarray) -> None:
     # Seen as unsigned, a negative action is too large: one comparison does.
-    return actions.view(np.uint32) >= self._num_choices
-
-  def _complaint(self, actions: np.ndarray, is_wrong: np.ndarray) -> str:
-    wrong = np.flatnonzero(is_wrong.reshape([self.num_envs, -1]).any(axis=1))[0]
-    if not self._is_discrete:
-      return (f'{self.level}: the action of {self.name_of(wrong)} is not '
-              'finite, as of a network that has diverged; lower '
-              'OptimizerConfig.learning_rate')
-    return (f'{self.level}: action {actions[wrong]} of {self.name_of(wrong)} '
-            'is out of range; it must be within 0 to '
-            f'{self._action_spec.maximum}')
+    is_wrong = (actions.view(np.uint32) >= self._num_choices
+                if self._is_discrete else ~np.isfinite(actions))
+    if is_wrong.any():
+      i = np.flatnonzero(is_wrong.reshape([self.num_envs, -1]).any(axis=1))[0]
+      raise config_lib.UserError(f'{self.level}: ' + (
+          f'action {actions[i]} of {self.name_of(i)} is out of range; it must '
+          f'be within 0 to {self._action_spec.maximum}'
+          if self._is_discrete else
+          f'the action of {self.name_of(i)} is not finite, as of a network '
+          'that has diverged; lower OptimizerConfig.learning_rate'))
 
   @abc.abstractmethod
   def _step(self, actions: np.ndarray) -> dm_env.TimeStep:

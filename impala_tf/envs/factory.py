@@ -41,17 +41,12 @@ DOMAINS: Dict[str, domain_lib.Domain] = {
 def register(name: str, domain: domain_lib.Domain) -> None:
   """Adds a domain of the user's own, for simulators without Gymnasium.
 
-  Its forms begin with `name`, up to the first slash. Raises ConfigError if they
-  do not, or the name is taken.
+  Its forms begin with `name`, up to the first slash. Raises ConfigError if that
+  is taken.
   """
   if name in DOMAINS:
     raise config_lib.ConfigError(
         f'there is a domain {name!r} already; choose another name')
-  for form in domain.forms:
-    if form.partition('/')[0] != name:
-      raise config_lib.ConfigError(
-          f'forms of the domain {name!r} must begin with that, but one is '
-          f'{form!r}')
   DOMAINS[name] = domain
   user_modules.note_registration('EnvironmentConfig.level', name)
 
@@ -64,8 +59,7 @@ def domain_of(level: str) -> Optional[domain_lib.Domain]:
 def _of_other_library(level: str) -> Optional[str]:
   """Translates another library's name of a level, or returns None.
 
-  Ids that Gymnasium may know stay: 'gym/Blackjack-v1' is no Atari game, and the
-  user's own ids may be anything.
+  Ids that Gymnasium may know stay: the user's own may be anything.
   """
   if ':' in level:
     return None
@@ -89,7 +83,6 @@ def _of_other_library(level: str) -> Optional[str]:
 
 
 def _nearest(level: str) -> Optional[str]:
-  """Returns the nearest name to a level, with or without its domain."""
   if level.rstrip('/') in DOMAINS:
     return None  # Only the rest of the name is missing.
   known = [*levels_lib.SUITES,
@@ -145,7 +138,6 @@ def check_levels(config: config_lib.Config) -> None:
 
 
 def _check_options(level: str, config: config_lib.Config) -> None:
-  """Raises ConfigError if a level cannot be made as the config wants it."""
   check_level(level)
   domain = known_domain(level)
   for name, value, is_taken, problem, hint in (

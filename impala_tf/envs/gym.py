@@ -5,7 +5,7 @@ import copy
 import importlib
 import inspect
 import sys
-from typing import Any, Callable, Iterator, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, Iterator, Mapping, Optional, Sequence
 
 from absl import logging
 from dm_env import specs
@@ -21,8 +21,7 @@ from impala_tf.runs import metrics
 from impala_tf.runtime import user_modules
 from impala_tf.storage import files
 
-# Gymnasium's doors to the old Gym: they make what their arguments name, and
-# import the module of that. Arguments come from configs.
+# Gymnasium's doors to the old Gym import what their arguments name.
 _MADE_BY_NAME = 'GymV2'
 
 # Wrappers whose statistics no checkpoint has.
@@ -71,12 +70,10 @@ class GymEnvironment(serial.SerialEnvironment):
 
   Discrete actions are masked if the first `info` or a Dict of observations has
   an 'action_mask', or if there is a method `action_masks`. Then each step needs
-  a mask, nonzero for each action that is legal next. `MultiDiscrete` has one
-  array, or a tuple with one for each choice. Of the last `info` of an episode
-  the numbers under `episode_metric_names` are read; nothing else is.
+  a mask (`spaces.flat_mask`). Of the last `info` of an episode the numbers
+  under `episode_metric_names` are read; nothing else is.
 
-  The environment's own time limit truncates. Termination wins if both fall on
-  one step. Environment i is seeded with `seed + i`.
+  The environment's own time limit truncates.
   """
 
   def __init__(self, env_id: str, num_envs: int, seed: int,
@@ -88,23 +85,17 @@ class GymEnvironment(serial.SerialEnvironment):
                make: Optional[Callable[..., Any]] = None):
     """Makes the environments of an id that Gymnasium has registered.
 
-    For 'module:Name-v0' it imports the module first; see `check_module`.
     `level` is for messages, by default 'gym/<env_id>'; `make` makes one of its
     seed and `kwargs`, instead of the id. If not `converted`, masks are looked
-    for in the `info` alone; for `pictures` see `spaces.Converter`, too. Raises
+    for in the `info` alone; for `pictures` see `spaces.Converter`. Raises
     ConfigError if an environment cannot be made or reset, or has unsupported
     spaces.
     """
     level = level or f'gym/{env_id}'
     self._first_resets: dict[int, Any] = {}
-    make_one = _maker(level, env_id, kwargs or {}, make)
-
-    def make_and_reset(i, seed):
-      # Whether actions are masked must be known before the first step.
-      env, self._first_resets[i] = make_one(seed)
-      return env
-
-    simulators = serial.Simulators(make_and_reset, num_envs, seed)
+    simulators = serial.Simulators(
+        _maker(level, env_id, kwargs or {}, make, self._first_resets),
+        num_envs, seed)
     try:
       actions = simulators[0].action_space
       action_spec = _action_spec(level, actions)
@@ -157,16 +148,8 @@ class GymEnvironment(serial.SerialEnvironment):
   def _advance(self, i: int, action: np.ndarray) -> serial.Transition:
     if self._is_discrete:
       action = action + self._first_action
-    try:
-      observation, reward, terminated, truncated, info = (
-          self._simulators[i].step(action))
-    except ValueError as error:
-      if 'values to unpack (expected 5' not in str(error):  # Or in a wrapper.
-        raise
-      raise config_lib.UserError(
-          f'{self.level}: step of {self.name_of(i)} must return 5 values '
-          '(observation, reward, terminated, truncated, info), but there are '
-          f'{error}') from error
+    observation, reward, terminated, truncated, info = (
+        self._simulators[i].step(action))
     if terminated or truncated:
       for m, name in enumerate(self.episode_metric_names):
         self.episode_metrics[i, m] = _number(info.get(name))
@@ -257,32 +240,30 @@ def _number(value: Any) -> float:
 
 
 def _maker(level: str, env_id: str, kwargs: Mapping[str, Any],
-           make: Optional[Callable[..., Any]]
-           ) -> Callable[[int], Tuple[Any, Any]]:
-  """Returns a function that makes and resets an environment with a seed.
+           make: Optional[Callable[..., Any]], first_resets: dict[int, Any]
+           ) -> Callable[[int, int], Any]:
+  """Returns a function that makes environment i and resets it with a seed.
 
-  Both raise ConfigError if that fails.
+  Both raise ConfigError if that fails. Whether actions are masked must be known
+  before the first step, so `first_resets` gets what `reset` returns.
   """
   gymnasium = _import()
-  render_mode: Mapping[str, str] = {}
-  if make is None:
-    with _as_config_error(level, kwargs):
-      render_mode = _render_mode(gymnasium, env_id)
 
-  def make_one(seed):
-    # A copy for each, since some constructors change their arguments.
-    own = copy.deepcopy(dict(kwargs))
+  def make_and_reset(i, seed):
     with _as_config_error(level, kwargs):
-      env = (gymnasium.make(env_id, **render_mode, **own) if make is None
-             else make(seed, **own))
-    with contextlib.ExitStack() as stack:
-      stack.callback(serial.close, env)
+      # A copy for each, since some constructors change their arguments.
+      own = copy.deepcopy(dict(kwargs))
+      env = (gymnasium.make(env_id, **_render_mode(gymnasium, env_id), **own)
+             if make is None else make(seed, **own))
+    try:
       with _as_config_error(level):
-        first = env.reset(seed=seed)
-      stack.pop_all()
-    return env, first
+        first_resets[i] = env.reset(seed=seed)
+    except BaseException:
+      serial.close(env)
+      raise
+    return env
 
-  return make_one
+  return make_and_reset
 
 
 @contextlib.contextmanager
@@ -305,7 +286,7 @@ def _as_config_error(level: str, kwargs: Optional[Mapping[str, Any]] = None
     failure = 'cannot be reset' if kwargs is None else (
         f'cannot be made with EnvironmentConfig.kwargs = {dict(kwargs)}')
     raise config_lib.ConfigError(
-        f'{level} {failure}: {_explain(error)}') from error
+        f'{level} {failure}: {serial.place_and_cause(error)}') from error
 
 
 def _import() -> Any:
@@ -334,7 +315,6 @@ def _render_mode(gymnasium: Any, env_id: str) -> Mapping[str, str]:
 
 
 def _normalisers(env: Any) -> list[str]:
-  """Lists wrappers of an environment that keep statistics to themselves."""
   found = []
   while env is not env.unwrapped:
     names = [kind.__name__ for kind in type(env).__mro__]
@@ -344,7 +324,6 @@ def _normalisers(env: Any) -> list[str]:
 
 
 def _check_alike(level: str, simulators: serial.Simulators) -> None:
-  """Raises ConfigError unless all copies have the same spaces."""
   for what in 'observation_space', 'action_space':
     first, *others = (
         getattr(simulators[i], what) for i in range(len(simulators)))
@@ -355,17 +334,7 @@ def _check_alike(level: str, simulators: serial.Simulators) -> None:
             f'{other}; all copies must have the same')
 
 
-def _explain(error: BaseException) -> str:
-  """Describes what a constructor raised, or the call that did not fit it."""
-  cause = files.one_line(error, None).partition(' was raised from the env')[0]
-  if isinstance(error, TypeError) and ' argument' in cause:
-    return (f'{cause}; its constructor must take these, and no argument id, '
-            'max_episode_steps or disable_env_checker, which Gymnasium keeps')
-  return serial.place_and_cause(error)
-
-
 def _cannot_be_made(level: str, error: Exception) -> config_lib.ConfigError:
-  """Makes the error for an id that Gymnasium does not know or cannot make."""
   # Gymnasium names the nearest ids, and the package to install.
   cause = files.one_line(error, None)
   if cause.startswith('MuJoCo is not installed'):
@@ -378,7 +347,6 @@ def _cannot_be_made(level: str, error: Exception) -> config_lib.ConfigError:
 
 
 def _action_spec(level: str, space) -> specs.BoundedArray:
-  """Makes the spec of actions; raises ConfigError if no policy has such."""
   kind = type(space).__name__
   if kind == 'Discrete':
     return environment.discrete(int(space.n))
@@ -406,7 +374,6 @@ def _unsupported(level: str, what: str, space, wanted: str
 def _make_level(env_id: str, num_envs: int, seed: int,
                 config: config_lib.Config, training: bool
                 ) -> environment.BatchedEnvironment:
-  """Makes a batch for the table of domains."""
   kwargs = config.environment.kwargs
   _import()
   from impala_tf.envs import gym_cart_pole  # Lazily: it needs Gymnasium.

@@ -15,8 +15,6 @@ import numpy as np
 from impala_tf.envs import environment
 
 _ENTRY_POINT = 'gymnasium.envs.classic_control.cartpole:CartPoleEnv'
-_BATCH_ENTRY_POINT = (
-    'gymnasium.envs.classic_control.cartpole:CartPoleVectorEnv')
 # Starts are drawn as in `cartpole.CartPoleEnv.reset`.
 _LOW, _HIGH = -0.05, 0.05
 
@@ -25,7 +23,6 @@ def is_cart_pole(env_id: str) -> bool:
   """Returns whether an id is Gymnasium's CartPole, with a limit of steps."""
   spec = gymnasium.registry.get(env_id)
   return (spec is not None and spec.entry_point == _ENTRY_POINT
-          and spec.vector_entry_point == _BATCH_ENTRY_POINT
           and spec.max_episode_steps is not None
           and not spec.kwargs and not spec.additional_wrappers)
 
@@ -38,7 +35,6 @@ class CartPoleEnvironment(environment.BatchedEnvironment):
   """
 
   def __init__(self, env_id: str, num_envs: int, seed: int):
-    """Makes the batch; `env_id` says when episodes are truncated."""
     max_steps = gymnasium.spec(env_id).max_episode_steps
     assert max_steps is not None, 'see `is_cart_pole`'
     # Any: its `state` is declared as None.
@@ -58,7 +54,6 @@ class CartPoleEnvironment(environment.BatchedEnvironment):
     return self._first(self._observation())
 
   def _begin(self, begins: np.ndarray) -> None:
-    """Draws the starts of new episodes in the rows of bool [E]."""
     for i in np.flatnonzero(begins):
       self._carts.state[:, i] = self._random[i].uniform(_LOW, _HIGH, 4)
     self._carts.steps[begins] = 0

@@ -37,9 +37,8 @@ class MinigridEnvironment(gym.GymEnvironment):
                **options: Any):
     """Makes the environments of a level of `domain`, 'minigrid' or 'babyai'.
 
-    Names lack the package's 'MiniGrid-' or 'BabyAI-'. `instruction_length` 0
-    means no missions; `options` are those of `GymEnvironment`. Raises
-    ConfigError if there is no such level.
+    `instruction_length` 0 means no missions; `options` are those of
+    `GymEnvironment`. Raises ConfigError if there is no such level.
     """
     # Lazily: they are simulators. pygame would greet on standard output.
     os.environ.setdefault('PYGAME_HIDE_SUPPORT_PROMPT', '1')

@@ -28,21 +28,17 @@ MakeFn = Callable[[str, int, int], environment.BatchedEnvironment]
 def make_environment(config: Union[config_lib.Config, str], num_envs: int = 1,
                      seed: int = 0, training: bool = False, first_slot: int = 0
                      ) -> environment.BatchedEnvironment:
-  """Makes a batch of environments of the configured levels.
+  """Makes a batch of E environments of the configured levels.
 
-  Args:
-    config: config of a run, or a level's name, such as 'atari/pong'.
-    num_envs: E.
-    seed: 0 or more; that of environment i is `seed` + i.
-    training: whether lost lives end discounted returns, and levels that have
-      held-out variants play those for training.
-    first_slot: number of the first environment in the run, which its
-      constructor can read (`copies`), and which decides the level (`slots`).
+  `config` may be a level's name, such as 'atari/pong'. Environment i has the
+  seed `seed + i`. In `training` lost lives end discounted returns, and levels
+  with held-out variants play those for training. `first_slot` is the number of
+  the first environment in the run, which its constructor can read (`copies`),
+  and which decides the level (`slots`).
 
   Raises ConfigError if there is no such level, or it is not installed.
   """
-  if isinstance(config, str):
-    config = _config_of(config)
+  config = _as_config(config)
   level, make = config.environment.level, make_level(config, training)
   levels = levels_lib.expand(level)
   with copies.numbered(range(first_slot, first_slot + num_envs)):
@@ -52,9 +48,11 @@ def make_environment(config: Union[config_lib.Config, str], num_envs: int = 1,
         levels_lib.short_name(level), levels, num_envs, seed, first_slot, make)
 
 
-def _config_of(level: str) -> config_lib.Config:
+def _as_config(config: Union[config_lib.Config, str]) -> config_lib.Config:
+  if not isinstance(config, str):
+    return config
   return config_lib.Config(
-      environment=config_lib.EnvironmentConfig(level=level))
+      environment=config_lib.EnvironmentConfig(level=config))
 
 
 def make_for_policies(config: Union[config_lib.Config, str], num_envs: int = 1,
@@ -66,8 +64,7 @@ def make_for_policies(config: Union[config_lib.Config, str], num_envs: int = 1,
   and leave it to policies to scale pictures. Both hold for several levels if
   these are alike; else actions are from -1 to 1, as for agents.
   """
-  if isinstance(config, str):
-    config = _config_of(config)
+  config = _as_config(config)
   names: Sequence[str] = environment.CONVERSIONS
   if len(levels_lib.expand(config.environment.level)) > 1:
     probe = make_probe(config, make_level(config, training)).interface()
@@ -176,23 +173,22 @@ def make_workers(level: str, seed: int, first_slot: int, make: MakeFn,
   """
   levels = levels_lib.expand(level)
   num_envs = sizing.fitted(config.num_envs)
-  indices = [slots(len(levels), first_slot + row, 1)[0][0]
-             for row in range(num_envs)]
+  numbers = range(first_slot, first_slot + num_envs)
   assert config.env_processes is not None, 'without, there are no workers'
-  with copies.numbered(range(first_slot, first_slot + num_envs)):
+  with copies.numbered(numbers):
     return env_processes.Workers(
-        functools.partial(_make_one, levels, seed, first_slot, indices, make),
+        functools.partial(_make_one, levels, seed, numbers, make),
         num_envs, config.env_processes, config.env_timeout_secs,
-        [levels[index] for index in indices])
+        [levels[number % len(levels)] for number in numbers])
 
 
-def _make_one(levels: Sequence[str], seed: int, first_slot: int,
-              indices: Sequence[int], make: MakeFn, row: int
-              ) -> environment.BatchedEnvironment:
+def _make_one(levels: Sequence[str], seed: int, numbers: range, make: MakeFn,
+              row: int) -> environment.BatchedEnvironment:
   """Makes environment `row` of the process as a batch of one."""
-  with copies.numbered(range(first_slot + row, first_slot + row + 1)):
-    env = make(levels[indices[row]], 1, seed + row)
-  env.level_index[:] = indices[row]
+  index = numbers[row] % len(levels)
+  with copies.numbered(numbers[row:row + 1]):
+    env = make(levels[index], 1, seed + row)
+  env.level_index[:] = index
   return env
 
 
@@ -209,18 +205,17 @@ class MultiLevelEnvironment(environment.BatchedEnvironment):
     `levels` are all L of the run; `name` is for messages. Environments have
     the E seeds from `seed` on. See `slots` for `first_slot`.
     """
-    self._rows = []
-    self._groups = []
+    self._groups: List[Tuple[slice, environment.BatchedEnvironment]] = []
     level_index = np.zeros(num_envs, np.int32)
     for index, rows in slots(len(levels), first_slot, num_envs):
       level_index[rows] = index
-      number = len(range(num_envs)[rows])
-      with copies.numbered(range(first_slot, first_slot + num_envs)[rows]):
-        self._groups.append(make(levels[index], number, seed))
-      self._rows.append(rows)
-      seed += number
-      check_alike(self._groups[0], self._groups[-1])
-    first = self._groups[0]
+      numbers = range(first_slot, first_slot + num_envs)[rows]
+      with copies.numbered(numbers):
+        group = make(levels[index], len(numbers), seed)
+      self._groups.append((rows, group))
+      seed += len(numbers)
+      check_alike(self._groups[0][1], group)
+    first = self._groups[0][1]
     spec, side_channels = first.observation_spec(), first.side_channel_specs()
     features = side_channels.features
     super().__init__(
@@ -237,12 +232,12 @@ class MultiLevelEnvironment(environment.BatchedEnvironment):
     self._timestep = self._first(np.zeros((num_envs, *spec.shape), spec.dtype))
 
   def reset(self) -> dm_env.TimeStep:
-    for rows, group in zip(self._rows, self._groups):
+    for rows, group in self._groups:
       self._store_rows(rows, group, group.reset())
     return self._timestep
 
   def _step(self, actions: np.ndarray) -> dm_env.TimeStep:
-    for rows, group in zip(self._rows, self._groups):
+    for rows, group in self._groups:
       self._store_rows(
           rows, group, group.step(np.ascontiguousarray(actions[rows])))
     return self._timestep
@@ -255,16 +250,16 @@ class MultiLevelEnvironment(environment.BatchedEnvironment):
       if isinstance(array, np.ndarray):
         array[rows] = value
     self.num_instructions_cut = sum(
-        group.num_instructions_cut for group in self._groups)
+        group.num_instructions_cut for _, group in self._groups)
 
   def take_simulators_units(
       self, names: Sequence[str] = environment.CONVERSIONS) -> None:
-    for group in self._groups:
+    for _, group in self._groups:
       group.take_simulators_units(names)
 
   def render(self) -> np.ndarray:
-    return self._groups[0].render()
+    return self._groups[0][1].render()
 
   def close(self) -> None:
-    for group in self._groups:
+    for _, group in self._groups:
       group.close()

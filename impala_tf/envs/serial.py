@@ -36,13 +36,15 @@ class Transition(NamedTuple):
 class Simulators:
   """The simulators of a batch, each of which can be replaced by a new one."""
 
-  def __init__(self, make: Callable[[int, int], Any], num_envs: int, seed: int):
+  def __init__(self, make: Callable[[int, int], Any], num_envs: int, seed: int,
+               name: str = 'it'):
     """Makes E simulators; none stays open if one fails.
 
     `make` makes simulator i with a seed, at first `seed` + i. Meanwhile its
-    constructor can read its number in the run; see `copies`.
+    constructor can read its number in the run; see `copies`. Raises
+    ConfigError, with the simulator's `name`, for any error there.
     """
-    self._make, self._seed = make, seed
+    self._make, self._seed, self._name = make, seed, name
     self._numbers = copies.numbers()
     self._num_remade = 0
     self._simulators: List[Any] = []
@@ -54,8 +56,15 @@ class Simulators:
       raise
 
   def _made(self, i: int, seed: int) -> Any:
-    with copies.constructing(self._numbers[i]):
-      return self._make(i, seed)
+    try:
+      with copies.constructing(self._numbers[i]):
+        return self._make(i, seed)
+    except config_lib.ConfigError:
+      raise
+    except ERRORS as error:
+      raise config_lib.ConfigError(
+          f'{self._name} does not start: {files.one_line(error, None)}'
+      ) from error
 
   def __getitem__(self, i: int) -> Any:
     return self._simulators[i]
@@ -80,10 +89,8 @@ class SerialEnvironment(environment.BatchedEnvironment):
   """E simulators that are stepped in turn.
 
   A subclass says how one of them begins an episode, and how it steps. Side
-  channels are written there, too.
-
-  All that they raise becomes a `SimulatorError`, except UserErrors. A rare
-  failure costs the episode, and its simulator is made anew.
+  channels are written there, too. All that they raise becomes a
+  `SimulatorError`, except UserErrors.
   """
 
   def __init__(self, level: str, simulators: Simulators,
@@ -108,7 +115,6 @@ class SerialEnvironment(environment.BatchedEnvironment):
 
   @contextlib.contextmanager
   def _explained(self, i: int) -> Iterator[None]:
-    """Turns what simulator i raises into a `SimulatorError`."""
     try:
       yield
     except (config_lib.UserError, environment.SimulatorError):
@@ -170,18 +176,6 @@ class SerialEnvironment(environment.BatchedEnvironment):
     self._simulators.close()
 
 
-@contextlib.contextmanager
-def starting(name: str) -> Iterator[None]:
-  """Turns what a simulator of this name raises at its start to ConfigError."""
-  try:
-    yield
-  except config_lib.ConfigError:
-    raise
-  except ERRORS as error:
-    raise config_lib.ConfigError(
-        f'{name} does not start: {files.one_line(error, None)}') from error
-
-
 def close(simulator: Any) -> None:
   """Closes a simulator, so that others can be closed even if it fails."""
   try:
@@ -192,7 +186,7 @@ def close(simulator: Any) -> None:
 
 
 def place_and_cause(error: BaseException) -> str:
-  """Describes an error in a line: the line of code that raised it, and why."""
+  """Describes an error: the line of code that raised it, and why."""
   cause = files.one_line(error, None).partition(' was raised from the env')[0]
   # Gymnasium raises a TypeError anew.
   origin = getattr(error.__cause__, '__traceback__', None)

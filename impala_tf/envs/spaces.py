@@ -72,9 +72,8 @@ class _Image(NamedTuple):
 class Converter:
   """A function from observations of one space to `Observed`.
 
-  With `pictures`, any Box that can be one becomes an image. It is multiplied
-  such that its larger bound, if it has one, is 255; channels that come first
-  are moved; without channels it gets one.
+  With `pictures`, any Box that can be one becomes an image whose larger bound,
+  if it has one, is 255; channels come last, and without any it gets one.
 
   Attributes:
     observation_spec: spec of `Observed.observation`.
@@ -87,8 +86,8 @@ class Converter:
     """Decides what each part of a `gymnasium.Space` becomes.
 
     A Dict's 'action_mask' of `num_logits` numbers is a mask, and no input.
-    Raises SpaceError for spaces without a fixed size (Sequence, Text, Graph and
-    others), empty ones, and images of different sizes in one space.
+    Raises SpaceError for spaces without a fixed size, empty ones, and images of
+    different sizes in one space.
     """
     from gymnasium import spaces  # Lazily: not every run needs it.
     self._arguments = space, pictures, int(num_logits)
@@ -110,11 +109,9 @@ class Converter:
         self._images.append(image)
     size = sum(spaces.flatdim(part) for _, part in self._vectors)
     self.num_features = size if self._images else 0
-    if self._images:
-      self.observation_spec = _joined_spec(
-          [image.spec for image in self._images])
-    else:
-      self.observation_spec = specs.Array((size,), np.float32, 'observation')
+    self.observation_spec = (
+        _joined_spec([image.spec for image in self._images]) if self._images
+        else specs.Array((size,), np.float32, 'observation'))
     if 0 in self.observation_spec.shape:  # TensorFlow would crash.
       raise SpaceError(f'observations of {_kind(space)} with nothing in it')
     self.remarks = [
@@ -138,17 +135,17 @@ class Converter:
     Bounds of a Box are not checked, and numbers of another width are converted:
     simulators are careless with both.
     """
+    features: Any = ()
     if self._images:
-      image, *others = (image(observation) for image in self._images)
+      array, *others = (image(observation) for image in self._images)
       if others:
-        image = np.concatenate([image, *others], axis=-1)
-      observed = Observed(
-          image, self._vector(observation) if self.num_features else ())
+        array = np.concatenate([array, *others], axis=-1)
+      if self.num_features:
+        features = self._vector(observation)
     else:
-      observed = Observed(self._vector(observation))
-    if not self.has_mask:
-      return observed
-    return observed._replace(action_mask=observation.get(MASK))
+      array = self._vector(observation)
+    return Observed(array, features,
+                    observation.get(MASK) if self.has_mask else None)
 
   def description(self) -> list[Any]:
     """Returns data from which `from_description` makes the same converter.
@@ -160,12 +157,9 @@ class Converter:
 
   @classmethod
   def from_description(cls, description: Sequence[Any]) -> 'Converter':
-    """Makes a converter again; raises ValueError for damaged data."""
-    try:
-      space, *others = description
-      return cls(_from_data(space), *others)
-    except (AttributeError, KeyError, TypeError, AssertionError) as error:
-      raise ValueError(error) from error
+    """Makes a converter again; raises some error for damaged data."""
+    space, *others = description
+    return cls(_from_data(space), *others)
 
   def _vector(self, observation: Any) -> np.ndarray:
     from gymnasium import spaces
@@ -175,7 +169,6 @@ class Converter:
 
 
 def _to_data(space: Any) -> dict[str, Any]:
-  """Describes a space that `Converter` takes, as data for `_from_data`."""
   kind = _kind(space)
   if kind == 'Dict':
     return {kind: [[key, _to_data(part)] for key, part in space.spaces.items()]}
@@ -189,7 +182,6 @@ def _to_data(space: Any) -> dict[str, Any]:
 
 
 def _from_data(description: Any) -> Any:
-  """Makes the space that `_to_data` has described."""
   from gymnasium import spaces
   (kind, content), = description.items()
   if kind == 'Dict':
@@ -326,7 +318,6 @@ def _has_channels_first(shape: Sequence[int]) -> bool:
 
 
 def _joined_spec(images: Sequence[specs.Array]) -> specs.Array:
-  """Makes the spec of images that are joined over their channels."""
   sizes = {image.shape[:2] for image in images}
   if len(sizes) > 1:
     raise SpaceError(

@@ -51,7 +51,6 @@ class TMazeEnvironment(environment.BatchedEnvironment):
   frames_per_sec = 5.  # For people to watch.
 
   def __init__(self, length: int, num_envs: int, seed: int):
-    """Makes E mazes; the seed determines the signals."""
     super().__init__(
         f'tmaze/{length}', num_envs, environment.discrete(4),
         observation_spec=specs.Array((4,), np.float32, 'observation'))
@@ -71,7 +70,6 @@ class TMazeEnvironment(environment.BatchedEnvironment):
     return self._first(self._observation)
 
   def _begin_episodes(self, where: np.ndarray):
-    """Begins new episodes in the rows that are True in bool [E]."""
     self._goes_up[where] = self._rng.random(np.count_nonzero(where)) < 0.5
     self._position[where] = 0
     self._steps[where] = 0
@@ -104,7 +102,6 @@ class TMazeEnvironment(environment.BatchedEnvironment):
         self._envs, np.where(self._steps == 0, signal, cell)] = 1
 
   def render(self) -> np.ndarray:
-    """Draws the maze from above: walls black, the agent red, the goal green."""
     picture = np.zeros((3, self._length + 1, 3), np.uint8)
     picture[1] = picture[:, -1] = 255
     picture[0 if self._goes_up[0] else 2, -1] = (0, 255, 0)

@@ -19,8 +19,8 @@ from impala_tf.envs import domain
 from impala_tf.envs import environment
 from impala_tf.envs import serial
 
-# The package's scenarios for one player who sees pixels only. Its others need
-# sound, messages on the screen, several players or games that are not free.
+# The package's other scenarios need sound, messages on the screen, several
+# players or games that are not free.
 NAMES = (
     'basic',
     'deadly_corridor',
@@ -73,9 +73,8 @@ class VizdoomEnvironment(serial.SerialEnvironment):
   variables, such as health, are its features, divided by 100.
 
   A scenario's time limit truncates. Doom shows nothing then: the frame before
-  is the last. All other ends, such as a death, have discount 0. Environment i
-  is seeded with `seed + i`. No processes or files stay behind, however this
-  process ends.
+  is the last. All other ends, such as a death, have discount 0. No processes or
+  files stay behind, however this process ends.
   """
 
   def __init__(self, name: str, num_envs: int, seed: int,
@@ -84,12 +83,9 @@ class VizdoomEnvironment(serial.SerialEnvironment):
     import vizdoom  # Lazily: it is a simulator.
     level = f'vizdoom/{name}'
 
-    def make(i, game_seed):
-      del i
-      with serial.starting(f'{level}: Doom'):
-        return _start_game(vizdoom, name, config, game_seed)
-
-    games = serial.Simulators(make, num_envs, seed)
+    games = serial.Simulators(
+        lambda i, game_seed: _start_game(vizdoom, name, config, game_seed),
+        num_envs, seed, f'{level}: Doom')
     num_variables = 0
     if config.game_variables:
       num_variables = games[0].get_available_game_variables_size()
@@ -164,7 +160,6 @@ def _write_launcher(directory: str, doom: str) -> str:
 
 def _start_game(vizdoom, name: str, config: config_lib.VizdoomConfig,
                 seed: int):
-  """Starts a scenario without window, sound and extra buffers."""
   game = vizdoom.DoomGame()
   game.load_config(os.path.join(vizdoom.scenarios_path, f'{name}.cfg'))
   game.set_available_buttons(

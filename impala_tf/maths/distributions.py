@@ -128,7 +128,6 @@ class Categorical(Distribution):
     return tfp.distributions.Categorical(logits)
 
   def encode(self, actions: tf.Tensor) -> tf.Tensor:
-    """Encodes actions as one-hot vectors [..., A]."""
     return tf.one_hot(actions, self.num_actions)
 
 
@@ -167,7 +166,6 @@ class MultiCategorical(Distribution):
         reinterpreted_batch_ndims=1)
 
   def encode(self, actions: tf.Tensor) -> tf.Tensor:
-    """Encodes each choice as a one-hot vector, side by side: [..., P]."""
     return tf.concat(
         [tf.one_hot(actions[..., d], n) for d, n in enumerate(self.nvec)],
         axis=-1)

@@ -21,15 +21,12 @@ def restack(frames: tf.Tensor, step_type: tf.Tensor) -> tf.Tensor:
   uint8 [T+1, B], with T known statically. Returns uint8 [T+1, B, H, W, S],
   oldest frame first. Raises ValueError for other shapes.
   """
-  if frames.dtype != tf.uint8 or frames.shape.rank != 4:
-    raise ValueError('frames must be uint8 [T+S, B, H, W], but are '
-                     f'{frames.dtype.name} {frames.shape}')
+  frames.shape.assert_has_rank(4)
   step_type.shape.assert_has_rank(2)
-  num_steps = step_type.shape[0]  # T+1.
-  stack_size = frames.shape[0] - num_steps + 1
-  if not 1 <= stack_size <= 8:
-    raise ValueError(f'{frames.shape[0]} frames and {num_steps} steps make '
-                     f'stacks of {stack_size}; must be 1 to 8')
+  stack_size = frames.shape[0] - step_type.shape[0] + 1
+  if frames.dtype != tf.uint8 or not 1 <= stack_size <= 8:
+    raise ValueError(f'{frames.dtype.name} {frames.shape} are no bytes of '
+                     f'stacks of 1 to 8 over {step_type.shape[0]} steps')
   # The newest frame is in byte S-1, the oldest in byte 0, which comes first in
   # memory on every machine that TensorFlow runs on (little-endian).
   word = tf.uint32 if stack_size <= 4 else tf.uint64

@@ -48,31 +48,22 @@ def n_step_targets(rewards: tf.Tensor, discounts: tf.Tensor,
 
 
 def one_step_targets(rewards: tf.Tensor, discounts: tf.Tensor,
-                     next_action_values: tf.Tensor, mask: tf.Tensor
-                     ) -> tf.Tensor:
-  """Computes r_t + gamma_t max_a Q(x_{t+1}, a), Q-learning's (algorithm 1).
+                     next_values: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+  """Computes r_t + gamma_t V_{t+1} from values of x_{t+1}, float32 [T, B].
 
-  Masked targets are 0. `next_action_values` are Q(x_{t+1}, a) of the target
-  network, float32 [T, B, A]. It both chooses and judges the action: this is not
-  Double Q-learning.
+  They are max_a Q(x_{t+1}, a) of the target network in Q-learning (algorithm
+  1): it both chooses and judges the action, unlike in Double Q-learning. They
+  are Q(x_{t+1}, a_{t+1}) in Sarsa (section 4), of the actions that were then
+  taken. Masked targets are 0.
   """
-  next_action_values = _to_tensor(next_action_values)
-  tf.debugging.assert_shapes([(next_action_values, ('T', 'B', 'A'))])
-  return _targets(rewards, discounts,
-                  tf.reduce_max(next_action_values, axis=-1), mask)
-
-
-def sarsa_targets(rewards: tf.Tensor, discounts: tf.Tensor,
-                  next_action_values: tf.Tensor, next_actions: tf.Tensor,
-                  mask: tf.Tensor) -> tf.Tensor:
-  """Computes r_t + gamma_t Q(x_{t+1}, a_{t+1}), Sarsa's (section 4).
-
-  Masked targets are 0. `next_action_values` are Q(x_{t+1}, a) of the target
-  network, float32 [T, B, A]; `next_actions` are a_{t+1}, int32 [T, B], the
-  actions that were then taken.
-  """
-  return _targets(rewards, discounts,
-                  values_of_actions(next_action_values, next_actions), mask)
+  rewards, discounts, next_values = map(
+      _to_tensor, (rewards, discounts, next_values))
+  tf.debugging.assert_shapes([
+      (rewards, ('T', 'B')), (discounts, ('T', 'B')),
+      (next_values, ('T', 'B')), (mask, ('T', 'B'))])
+  # `where`, not a product: NaN times 0 would leak out of a cut transition.
+  return tf.stop_gradient(tf.where(
+      tf.cast(mask, tf.bool), rewards + discounts * next_values, 0.))
 
 
 def values_of_actions(action_values: tf.Tensor,
@@ -83,17 +74,6 @@ def values_of_actions(action_values: tf.Tensor,
   tf.debugging.assert_shapes([
       (action_values, ('T', 'B', 'A')), (actions, ('T', 'B'))])
   return tf.gather(action_values, actions, batch_dims=2)
-
-
-def _targets(rewards, discounts, next_values, mask):
-  """Computes one-step targets from values [T, B] of x_{t+1}."""
-  rewards, discounts = map(_to_tensor, (rewards, discounts))
-  tf.debugging.assert_shapes([
-      (rewards, ('T', 'B')), (discounts, ('T', 'B')),
-      (next_values, ('T', 'B')), (mask, ('T', 'B'))])
-  # `where`, not a product: NaN times 0 would leak out of a cut transition.
-  return tf.stop_gradient(tf.where(
-      tf.cast(mask, tf.bool), rewards + discounts * next_values, 0.))
 
 
 def _to_tensor(x):

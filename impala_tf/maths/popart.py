@@ -108,5 +108,4 @@ def rescale(kernel: tf.Tensor, bias: tf.Tensor, old: running_moments.Moments,
 
 
 def _one_hot(task: tf.Tensor, moments: running_moments.Moments) -> tf.Tensor:
-  """Encodes tasks as one-hot rows, [B, L]."""
   return tf.one_hot(task, moments.mean.shape[0], dtype=moments.mean.dtype)

@@ -5,7 +5,7 @@ outside the square root or start the mean square at zero, and differ by up to
 ten times in the first steps: learning rates and epsilons do not carry over.
 """
 
-from typing import Any, Callable, Iterable, Optional, Sequence, Tuple, Union
+from typing import Callable, Iterable, Sequence, Tuple, Union
 
 import tensorflow as tf
 
@@ -44,29 +44,15 @@ class RMSProp(tf.Module):
 
   def __init__(self, learning_rate: Setting, decay: float, epsilon: Setting,
                momentum: float = 0.0, bias_correction: bool = False):
-    """Stores the settings; `build` makes the slots."""
     super().__init__(name='rmsprop')
     self._learning_rate = learning_rate
     self._decay = decay
     self._epsilon = epsilon
     self._momentum = momentum
     self._bias_correction = bias_correction
-    self._variable_refs: Optional[Tuple[Any, ...]] = None
 
   def build(self, variables: Sequence[tf.Variable]) -> None:
-    """Creates the slots.
-
-    Raises ValueError if called twice, or outside of the variables' strategy.
-    """
-    if self._variable_refs is not None:
-      raise ValueError('RMSProp.build was called before')
-    strategy = tf.distribute.get_strategy()
-    for variable in variables:
-      # Slots of another scope would be shared by replicas, without any error.
-      if not strategy.extended.variable_created_in_scope(variable):
-        raise ValueError(f'variable {variable.name} belongs to another '
-                         'strategy; call build under its strategy.scope()')
-    self._variable_refs = tuple(v.ref() for v in variables)
+    """Creates the slots."""
     start = tf.zeros if self._bias_correction else tf.ones
     self.mean_squares = [
         tf.Variable(start(v.shape, v.dtype), trainable=False,
@@ -85,17 +71,8 @@ class RMSProp(tf.Module):
     """Performs one step with a gradient for each variable, as in `build`.
 
     `tf.IndexedSlices` are made dense: rows of an embedding that no input
-    touched have gradient 0, and their mean square decays. Raises ValueError for
-    other variables than those of `build`, or one without a gradient.
+    touched have gradient 0, and their mean square decays.
     """
-    grads_and_vars = tuple(grads_and_vars)
-    if self._variable_refs != tuple(v.ref() for _, v in grads_and_vars):
-      raise ValueError('apply_gradients needs the variables that RMSProp.build '
-                       'was given, in that order')
-    for gradient, variable in grads_and_vars:
-      if gradient is None:
-        raise ValueError(f'variable {variable.name} has no gradient')
-
     learning_rate, epsilon = self._learning_rate(), self._epsilon()
     if self.start_share is not None:
       # By the handle each replica changes its own copy, as with the slots.

@@ -42,7 +42,7 @@ class DynamicActor:
     self._environments = environments
     self._writer = writer
     self._fetcher = fetcher
-    self._policy = acting.RowPolicy(agent, num_envs, seed)
+    self._policy = acting.Policy(agent, num_envs, seed, by_rows=True)
     self._counter = acting.EpisodeCounter(
         num_envs, environments.reward_scale)
     self._unroll_length = spec.env_outputs.reward.shape[0] - 1  # T

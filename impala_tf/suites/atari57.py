@@ -3,14 +3,11 @@
 The scores belong to the protocol of Espeholt et al. 2018, table C.1: up to 30
 no-ops at the start of a game, raw rewards.
 
-The columns of table C.1 give all medians of table 4, but not its means. From
-table C.1 they are 179.4% (deep, multi-task), 707.4% (shallow, experts) and
-1592.5% (deep, experts); in table 4 176.9%, 466.4% and 957.6%.
-
-Most likely two random scores differ. The means are the paper's with 0 in Video
-Pinball and -18.55 in Double Dunk, which is rounded to -18.6 here. Video Pinball
-alone makes up 692% of those 1592.5%: prefer the median. We keep its 16256.9, as
-DQN Zoo does.
+The columns of table C.1 give all medians of table 4, but not its means (`note`
+below): they give 179.4%, 707.4% and 1592.5%. Most likely two random scores
+differ. The means are the paper's with 0 in Video Pinball and -18.55 in Double
+Dunk, which is rounded to -18.6 here. Video Pinball alone makes up 692% of those
+1592.5%: prefer the median. We keep its 16256.9, as DQN Zoo does.
 """
 
 from impala_tf.suites import suite as suite_lib

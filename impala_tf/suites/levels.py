@@ -23,17 +23,10 @@ def expand(level: str) -> Tuple[str, ...]:
   if len(levels) == 1:
     return levels
   for name in levels:
-    if not name:
+    if not name or name in SUITES or levels.count(name) > 1:
       raise config_lib.ConfigError(
-          f'EnvironmentConfig.level: {level!r} has a comma too many')
-    if name in SUITES:
-      raise config_lib.ConfigError(
-          f'EnvironmentConfig.level: the suite {name!r} must stand alone, not '
-          f'in a list of levels')
-    if levels.count(name) > 1:
-      raise config_lib.ConfigError(
-          f'EnvironmentConfig.level: {name!r} is there twice; name each level '
-          'once')
+          f'EnvironmentConfig.level: {name!r} in {level!r} is wrong; a list '
+          'has each level once, between commas, and no suite')
   return levels
 
 

@@ -263,10 +263,10 @@ def test_arrays_of_other_shapes_or_kinds_are_refused():
 
 
 @pytest.mark.parametrize('use_lstm', [False, True])
-def test_row_policy_carries_memory_through_batches_of_any_size(use_lstm):
+def test_memory_of_rows_is_carried_through_batches_of_any_size(use_lstm):
   """One graph and one piece of memory serve them all."""
   agent = _agent(use_lstm)
-  some = acting.RowPolicy(agent, NUM_ENVS, seed=1)
+  some = acting.Policy(agent, NUM_ENVS, seed=1, by_rows=True)
   rng = np.random.default_rng(5)
   expected = tf.nest.map_structure(np.array, agent.initial_state(NUM_ENVS))
   for t, num_rows in enumerate([NUM_ENVS, 3, 1, 40, 3, NUM_ENVS, 1, 40]):

@@ -248,34 +248,6 @@ def test_a_feed_forward_agent_sees_the_observation_alone():
   np.testing.assert_array_equal(np.argwhere(differs), [[2, 1]])
 
 
-@pytest.mark.parametrize('use_lstm', [False, True])
-def test_time_and_batch_may_be_unknown(use_lstm):
-  agent = _agent(use_lstm, instruction_length=L)
-  env_outputs, actions = _data(L)
-  core_state = _state() if use_lstm else ()
-
-  def of_unknown(leading):
-    return lambda t: tf.TensorSpec([None] * leading + t.shape[leading:],
-                                   t.dtype)
-
-  arguments = (_constant(env_outputs), tf.constant(actions))
-  unroll = tf.function(agent.unroll, input_signature=(
-      *tf.nest.map_structure(of_unknown(2), arguments),
-      tf.nest.map_structure(of_unknown(1), core_state)))
-  outputs, known = (f(*arguments, core_state) for f in (unroll, agent.unroll))
-  for x, y in zip(outputs, known):
-    np.testing.assert_allclose(x, y, atol=1e-5)
-
-  step_arguments = (_at(arguments[0], 0), core_state)
-  step = tf.function(agent.step, input_signature=(
-      *tf.nest.map_structure(of_unknown(1), step_arguments),
-      tf.TensorSpec([2], tf.int32)))
-  seed = tf.constant([1, 2])
-  for x, y in zip(tf.nest.flatten(step(*step_arguments, seed)),
-                  tf.nest.flatten(agent.step(*step_arguments, seed))):
-    np.testing.assert_allclose(x, y, atol=1e-5)
-
-
 def test_actions_are_sampled_from_the_policy():
   agent = _agent(use_lstm=False)
   row = _constant(_at(_data()[0], 0))

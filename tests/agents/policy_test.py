@@ -350,6 +350,8 @@ def test_actions_of_levels_with_other_bounds_are_within_one(played):
 
 @pytest.mark.parametrize('damage', [
     {'observations': [{'os': {}}, True, 0]}, {'actions': [1]},
+    {'observations': [{}]}, {'observations': [{'Box': [0, 1]}, False, 0]},
+    {'observations': [{'Discrete': {'n': 'x', 'start': 0}}, False, 0]},
     {'observations': 7}, []])
 def test_damaged_interface_is_refused(simple_dir, damage):
   loaded = saved.load_agent(simple_dir)._replace(interface=damage)

@@ -122,7 +122,7 @@ def test_what_is_written_reads_back_equal(tmp_path):
       'variants': {'x': {}, 'y': {'LaserConfig.trust_region': 'behaviour'}}},
      'needs clipped ratios'),
     ({'fixed': {'EnvironmentConfig.level': 'atari/pnog'}},
-     "no Atari game 'pnog'")])
+     "no level atari/pnog")])
 def test_bad_sweep_is_refused_before_anything_begins(
     tmp_path, refused, fields, words):
   path = _write(tmp_path, **fields)

@@ -58,7 +58,7 @@ def _refuse(refused):
 
 @pytest.mark.parametrize('arguments, words', [
     ([runs.bind('EnvironmentConfig.level', 'atari/pnog')],
-     "no Atari game 'pnog'; did you mean atari/pong"),
+     "no level atari/pnog; did you mean atari/pong"),
     ([runs.bind('AgentConfig.torso', 'shalow')],
      "torso must be one of .* but is 'shalow'; did you mean 'shallow'.*one of "
      'your own is known once .*--import=FILE.py'),

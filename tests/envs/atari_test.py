@@ -233,12 +233,12 @@ def _held(env, action):
     ('pnog', 'did you mean atari/pong[?]'),
     ('MsPacman-v5', 'did you mean atari/ms_pacman[?]'),
     ('xyzzy', 'snake case'),
-    ('combat', 'no Atari game'),  # For two; the emulator would end us.
+    ('combat', 'no level'),  # For two; the emulator would end us.
 ])
 def test_unknown_game_is_refused_with_the_nearest(game, hint):
   with pytest.raises(config.ConfigError, match=hint) as error:
-    _make(game, 1)
-  assert repr(game) in str(error.value)
+    atari.check_game(game)
+  assert f'atari/{game}' in str(error.value)
 
 
 def _shrunk(screen):

@@ -211,14 +211,6 @@ def test_time_without_anything_to_do_is_no_hang(start_workers):
     pool.recv()
 
 
-def test_waiting_for_what_cannot_come_is_refused(start_workers):
-  pool = start_workers(_ticking(), E)
-  numbers, _ = pool.recv(min_ready=E)
-  pool.send(numbers[:2], np.zeros(2, np.int32))
-  with pytest.raises(ValueError, match='3 environments .* for ever'):
-    pool.recv(min_ready=3)
-
-
 @pytest.mark.parametrize('fault', [None, 'fail'])
 def test_environments_may_have_processes_and_all_are_closed(
     start_workers, tmp_path, fault):

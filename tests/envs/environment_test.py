@@ -227,12 +227,12 @@ def test_each_choice_has_its_own_range():
   assert env.step(actions).reward.tolist() == [300, 0, 3]
   for wrong in [2, 0], [1, 300], [-1, 0]:
     actions[1] = wrong
-    with pytest.raises(environment.ActionError) as error:
+    with pytest.raises(config.UserError) as error:
       env.step(actions)
     assert str(error.value) == (
         f'choosing: action {np.array(wrong)} of environment 1 is out of range; '
         'it must be within 0 to [  1 299]')
-  with pytest.raises(environment.ActionError, match=r'int32 of shape \(3, 2\)'):
+  with pytest.raises(config.UserError, match=r'int32 of shape \(3, 2\)'):
     env.step(np.zeros(E, np.int32))
 
 

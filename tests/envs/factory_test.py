@@ -234,7 +234,6 @@ def test_users_domain_is_a_row_too():
   multi_level.make_probe(_config(both))
   for call, words in (
       (lambda: factory.register('coins', coins), "there is a domain 'coins'"),
-      (lambda: factory.register('yours', coins), "one is 'coins/<side>'"),
       (lambda: _make('coins/edge'), "no side 'edge'"),
       (lambda: _make('coins'), "<function>' or 'coins/<side>', but is 'coins'"),
       (lambda: factory.check_levels(_config(both, env_processes=2)),

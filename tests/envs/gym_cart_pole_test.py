@@ -51,7 +51,6 @@ class _MyCartPole(cartpole.CartPoleEnv):
     ({}, True),
     ({'kwargs': {'sutton_barto_reward': True}}, False),
     ({'entry_point': _MyCartPole}, False),
-    ({'vector_entry_point': None}, False),
     ({'max_episode_steps': None}, False),
     ({'additional_wrappers': (gymnasium.wrappers.TimeAwareObservation
                               .wrapper_spec(),)}, False)])

@@ -83,14 +83,6 @@ def test_converter_is_made_again_from_data(space):
     np.testing.assert_array_equal(a, b)
 
 
-@pytest.mark.parametrize('data', [
-    None, [], [{}], [{'Box': [0, 1]}, False, 0], [{'os': {}}, False, 0],
-    [{'Discrete': {'n': 'x', 'start': 0}}, False, 0]])
-def test_damaged_description_is_a_value_error(data):
-  with pytest.raises(ValueError):
-    spaces.Converter.from_description(data)
-
-
 @pytest.mark.parametrize('space, words', [
     (gym_spaces.Sequence(gym_spaces.Discrete(2)), 'Sequence, which has no'),
     (gym_spaces.Dict(a=gym_spaces.Tuple([gym_spaces.Text(3)])),

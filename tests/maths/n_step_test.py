@@ -24,9 +24,10 @@ TARGETS = {
     'n_step': lambda rewards, discounts, mask=COUNTS: n_step.n_step_targets(
         rewards, discounts, BOOTSTRAP, mask, VALUES),
     'one_step': lambda rewards, discounts, mask=COUNTS: n_step.one_step_targets(
-        rewards, discounts, NEXT_ACTION_VALUES, mask),
-    'sarsa': lambda rewards, discounts, mask=COUNTS: n_step.sarsa_targets(
-        rewards, discounts, NEXT_ACTION_VALUES, NEXT_ACTIONS, mask)}
+        rewards, discounts, NEXT_ACTION_VALUES.max(axis=-1), mask),
+    'sarsa': lambda rewards, discounts, mask=COUNTS: n_step.one_step_targets(
+        rewards, discounts,
+        n_step.values_of_actions(NEXT_ACTION_VALUES, NEXT_ACTIONS), mask)}
 
 
 def _exact(actual, expected):
@@ -92,11 +93,10 @@ def test_no_gradient_flows_through_targets(name):
     lambda: n_step.n_step_targets(REWARDS, DISCOUNTS, 4., COUNTS, VALUES),
     lambda: n_step.n_step_targets(
         REWARDS, DISCOUNTS, BOOTSTRAP, [[1.]], REWARDS),
-    lambda: n_step.one_step_targets(REWARDS, DISCOUNTS, REWARDS, COUNTS),
     lambda: n_step.one_step_targets(
-        REWARDS, DISCOUNTS, NEXT_ACTION_VALUES, [[1.]]),
-    lambda: n_step.sarsa_targets(
-        REWARDS, DISCOUNTS, NEXT_ACTION_VALUES, NEXT_ACTIONS[1:], COUNTS)])
+        REWARDS, DISCOUNTS, NEXT_ACTION_VALUES, COUNTS),
+    lambda: n_step.one_step_targets(REWARDS, DISCOUNTS, VALUES, [[1.]]),
+    lambda: n_step.values_of_actions(NEXT_ACTION_VALUES, NEXT_ACTIONS[1:])])
 def test_shapes_that_do_not_fit_are_refused(call):
   with pytest.raises(ValueError):
     call()

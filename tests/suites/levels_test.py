@@ -23,14 +23,12 @@ def test_suite_is_what_it_trains_on():
   assert not [task for task in tasks if task.endswith('_test')]
 
 
-@pytest.mark.parametrize('level, words', [
-    ('catch,', "'catch,' has a comma too many"),
-    ('catch,,atari/pong', 'a comma too many'),
-    ('catch,atari57', "the suite 'atari57' must stand alone"),
-    ('catch,atari/pong, catch', "'catch' is there twice; name each level once"),
-])
-def test_list_that_is_none_is_refused(level, words):
-  with pytest.raises(config.ConfigError, match=words) as error:
+@pytest.mark.parametrize('level, name', [
+    ('catch,', ''), ('catch,,atari/pong', ''), ('catch,atari57', 'atari57'),
+    ('catch,atari/pong, catch', 'catch')])
+def test_list_that_is_none_is_refused(level, name):
+  with pytest.raises(config.ConfigError, match=(
+      f"'{name}' in '{level}' is wrong; a list has each level once")) as error:
     levels.expand(level)
   assert '\n' not in str(error.value)
 
