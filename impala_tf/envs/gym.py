@@ -148,8 +148,16 @@ class GymEnvironment(serial.SerialEnvironment):
   def _advance(self, i: int, action: np.ndarray) -> serial.Transition:
     if self._is_discrete:
       action = action + self._first_action
-    observation, reward, terminated, truncated, info = (
-        self._simulators[i].step(action))
+    try:
+      observation, reward, terminated, truncated, info = (
+          self._simulators[i].step(action))
+    except ValueError as error:
+      if 'values to unpack (expected 5' not in str(error):  # Or in a wrapper.
+        raise
+      raise config_lib.UserError(
+          f'{self.level}: step of {self.name_of(i)} must return 5 values '
+          '(observation, reward, terminated, truncated, info), but there are '
+          f'{error}') from error
     if terminated or truncated:
       for m, name in enumerate(self.episode_metric_names):
         self.episode_metrics[i, m] = _number(info.get(name))
@@ -286,7 +294,16 @@ def _as_config_error(level: str, kwargs: Optional[Mapping[str, Any]] = None
     failure = 'cannot be reset' if kwargs is None else (
         f'cannot be made with EnvironmentConfig.kwargs = {dict(kwargs)}')
     raise config_lib.ConfigError(
-        f'{level} {failure}: {serial.place_and_cause(error)}') from error
+        f'{level} {failure}: {_explain(error)}') from error
+
+
+def _explain(error: BaseException) -> str:
+  """Describes what a constructor raised, or the call that did not fit it."""
+  cause = files.one_line(error, None).partition(' was raised from the env')[0]
+  if isinstance(error, TypeError) and ' argument' in cause:
+    return (f'{cause}; its constructor must take these, and no argument id, '
+            'max_episode_steps or disable_env_checker, which Gymnasium keeps')
+  return serial.place_and_cause(error)
 
 
 def _import() -> Any:

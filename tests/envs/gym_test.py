@@ -393,13 +393,21 @@ def _returning(**returned):
     ({'observation': None}, r'but object \[\]'),
     ({'reward': np.array([1., 2.])},
      r'the reward of environment 1 must be one number, but is array\('),
-    ({'reward': '1.5'}, "must be one number, but is '1.5'")])
+    ({'reward': '1.5'}, "must be one number, but is '1.5'"),
+    ({'one': 'more'}, 'step of environment 1 must return 5 .* too many val')])
 def test_what_is_no_row_is_refused_as_it_comes(returned, words):
   env = _returning(**returned)
   with pytest.raises(config.UserError, match=f'^gym/Counter-v0: .*{words}'
                      ) as error:
     env.step(np.array([1, 1], np.int32))
   assert '\n' not in str(error.value)
+
+
+def test_old_row_of_four_is_refused_within_wrappers_too():
+  env = _begun('Counter-v0', 1)
+  _Counter.made[0].step = lambda action: (np.zeros(2), 0., False, {})
+  with pytest.raises(config.UserError, match='5 values .*expected 5, got 4'):
+    env.step(np.array([1], np.int32))
 
 
 @pytest.mark.parametrize('reward', [2, np.float16(2), [2.]])
@@ -572,7 +580,7 @@ def _leaving(*unused, **unused_kwargs):
     (type('', (_Own,), {'reset': _leaving}),
      'cannot be reset: .* line [0-9]+: SystemExit: sys.exit'),
     (lambda max_episode_steps: _Own(),
-     "cannot be made .* TypeError: .*'max_episode_steps'")])
+     'max_episode_steps.* must take these, and no argument id, max_episode_')])
 def test_constructor_or_reset_that_fails_is_named_with_its_line(
     make, creator, words):
   with pytest.raises(config.ConfigError, match=words) as error:
