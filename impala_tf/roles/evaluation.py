@@ -2,7 +2,7 @@
 
 import math
 import time
-from typing import Callable, Iterable, List, Mapping, NamedTuple, Optional
+from typing import Callable, Dict, Iterable, List, Mapping, NamedTuple, Optional
 
 import dm_env
 import numpy as np
@@ -54,25 +54,6 @@ def joined(results: Iterable[Evaluation]) -> Evaluation:
       for name in reported[0]}, sum(num_cut))
 
 
-class Reporter:
-  """A reporter of progress, less often the longer an evaluation takes."""
-
-  def __init__(self, num_episodes: int, say: Callable[[str], None],
-               clock: Callable[[], float] = time.monotonic):
-    self._num_episodes = num_episodes
-    self._say = say
-    self._clock = clock
-    self._start = clock()
-    self._next_secs = _FIRST_REPORT_SECS
-
-  def __call__(self, num_ended: int, frames: int) -> None:
-    """Says how far it is after 10 s, 20 s, 40 s and so on."""
-    if self._clock() - self._start >= self._next_secs:
-      self._next_secs *= 2
-      self._say(f'{num_ended} of {self._num_episodes} games are over, '
-                f'{frames:,} frames')
-
-
 class _Games:
   """The share of the games that each environment has to play, and results."""
 
@@ -86,10 +67,11 @@ class _Games:
     self._is_cut = np.zeros(num_envs, bool)
     self._num_lost = 0
     self.num_ended_first = 0
-    self.num_steps = 0
     self.num_cut = 0
-    self.result = Evaluation([], [], {
-        name: [] for name in environment.episode_metric_names})
+    self.returns: List[float] = []
+    self.frames: List[int] = []
+    self.metrics: Dict[str, List[float]] = {
+        name: [] for name in environment.episode_metric_names}
 
   def are_left(self) -> bool:
     """Whether an environment has to play on, and its game is not cut off."""
@@ -97,12 +79,11 @@ class _Games:
 
   def add(self, env_output: types.EnvOutput) -> None:
     """Adds the games that have ended, or have reached the limit, in a step."""
-    self.num_steps += 1
     # A game that is lost with its simulator, with 0 steps, is played again.
     is_first = env_output.step_type == int(dm_env.StepType.FIRST)
     is_lost = is_first & (env_output.episode_steps == 0)
     self._num_lost += np.count_nonzero(is_lost)
-    if self._num_lost > _MOST_LOST + len(self.result.returns):
+    if self._num_lost > _MOST_LOST + len(self.returns):
       raise environment_lib.SimulatorError(
           f'{self._environment.level}: {self._num_lost} games were lost, more '
           'than were over: its simulator fails too often, or a time limit is '
@@ -114,21 +95,16 @@ class _Games:
     for e in np.flatnonzero(
         (is_first | is_late) & ~self._is_cut & (self._left > 0)):
       self._left[e] -= 1
-      self._add_game(env_output, e, is_cut=is_late[e])
+      self.returns.append(float(env_output.episode_return[e]))
+      self.frames.append(int(frames[e]))
+      if is_late[e]:
+        self.num_cut += 1
+        continue
+      for m, numbers in enumerate(self.metrics.values()):
+        numbers.extend(metrics.reported(env_output.episode_metrics[e, m:m + 1]))
     # A game that was cut off goes on, and ends uncounted.
     self._is_cut = (self._is_cut | is_late) & ~is_first
     self.num_ended_first += bool(is_first[0] or is_late[0])
-
-  def _add_game(self, env_output: types.EnvOutput, e: int, is_cut: bool):
-    result = self.result
-    result.returns.append(float(env_output.episode_return[e]))
-    result.frames.append(int(
-        env_output.episode_steps[e]) * self._environment.frames_per_step)
-    if is_cut:
-      self.num_cut += 1
-      return
-    for m, numbers in enumerate(result.metrics.values()):
-      numbers.extend(metrics.reported(env_output.episode_metrics[e, m:m + 1]))
 
 
 def evaluate(agent: agent_lib.Agent,
@@ -136,8 +112,8 @@ def evaluate(agent: agent_lib.Agent,
              num_episodes: int, seed: int,
              on_step: Callable[[int], None] = lambda num_ended: None,
              deterministic: bool = False, max_frames: float = math.inf,
-             on_progress: Callable[[int, int], None] =
-             lambda num_ended, frames: None) -> Evaluation:
+             say: Callable[[str], None] = lambda text: None,
+             clock: Callable[[], float] = time.monotonic) -> Evaluation:
   """Plays by the paper's protocol: sampled actions, memory carried along.
 
   Each environment plays its share of the episodes: taking the first that end
@@ -146,14 +122,15 @@ def evaluate(agent: agent_lib.Agent,
   plays no more. Ctrl-C ends it with the episodes that are over.
 
   `deterministic` takes the most probable actions. `on_step` gets the number of
-  episodes that the first environment has ended, also at the beginning. After
-  each step `on_progress` gets the numbers of all ended episodes and of frames.
+  episodes that the first environment has ended, also at the beginning. `say`
+  gets a line of progress after 10 s, 20 s, 40 s and so on.
   """
   num_envs = environment.num_envs
   policy = policy_lib.Policy(agent, num_envs, seed, deterministic)
   counter = policy_lib.EpisodeCounter(num_envs, environment.reward_scale)
   games = _Games(environment, num_episodes, max_frames)
   interruption = None
+  num_steps, start, report_secs = 0, clock(), _FIRST_REPORT_SECS
   try:
     env_output = counter.env_output(
         environment.reset(), environment.side_channels)
@@ -164,10 +141,12 @@ def evaluate(agent: agent_lib.Agent,
           environment.step(actions), environment.side_channels)
       games.add(env_output)
       on_step(games.num_ended_first)
-      on_progress(
-          len(games.result.returns),
-          games.num_steps * num_envs * environment.frames_per_step)
+      num_steps += num_envs
+      if clock() - start >= report_secs:
+        report_secs *= 2
+        say(f'{len(games.returns)} of {num_episodes} games are over, '
+            f'{num_steps * environment.frames_per_step:,} frames')
   except KeyboardInterrupt as error:
     interruption = error
-  return games.result._replace(
-      num_cut=games.num_cut, interruption=interruption)
+  return Evaluation(games.returns, games.frames, games.metrics, games.num_cut,
+                    interruption)

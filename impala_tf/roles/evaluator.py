@@ -27,6 +27,7 @@ from impala_tf.suites import levels as levels_lib
 _MAX_ENVS = 32
 _POLL_SECS = 0.5
 _VIDEOS = 'videos'  # In the output directory.
+_VIDEO_NAME = '{:012d}'  # Its beginning, so that names sort by frames.
 
 
 def make_row(updates: int, frames: int,
@@ -58,11 +59,6 @@ def _mean_and_error(prefix: str, summary: dict) -> metrics.Row:
   if summary['standard_error'] is not None:
     row[f'{prefix}standard_error'] = summary['standard_error']
   return row
-
-
-def _video_name(frames: int) -> str:
-  """Begins the name of a video; names sort by frames."""
-  return f'{frames:012d}'
 
 
 class Evaluator:
@@ -100,7 +96,7 @@ class Evaluator:
     self._videos = video.NewestVideos(
         os.path.join(output_dir, _VIDEOS),
         config.experiment.evaluation_video_interval_secs)
-    self._videos.drop_from(_video_name(self._fetcher.frames + 1))
+    self._videos.drop_from(_VIDEO_NAME.format(self._fetcher.frames + 1))
 
   def _make_environment(self, level: str, num_envs: int, seed: int):
     return experiment.make_environment(
@@ -113,24 +109,22 @@ class Evaluator:
     assert updates is not None  # `__init__` waited for some.
     if updates == self._evaluated:
       return None
-    episodes = self._config.experiment.evaluation_episodes
-    results = {}
+    options, results = self._config.experiment, {}
+    episodes = options.evaluation_episodes
     for i, level in enumerate(self._levels):
       # Other games each time: those of one seed may be easier than others.
       environment_seed, policy_seed = experiment.make_seeds(
           self._seed, updates, i)
-      name = _video_name(self._fetcher.frames)
+      name = _VIDEO_NAME.format(self._fetcher.frames)
       with stop_signals.Closing(self._make_environment(
           level, min(episodes, _MAX_ENVS), environment_seed)) as environment, (
               self._videos.filming(
                   environment, f'{name}_{level.replace("/", "_")}')) as on_step:
         results[level] = evaluation.evaluate(
             self._agent, environment, episodes, policy_seed, on_step,
-            max_frames=self._config.experiment.evaluation_max_frames,
-            on_progress=evaluation.Reporter(
-                episodes, functools.partial(logging.info, '%s: %s', level)))
-      interruption = results[level].interruption
-      if interruption is not None:
+            max_frames=options.evaluation_max_frames,
+            say=functools.partial(logging.info, '%s: %s', level))
+      if (interruption := results[level].interruption) is not None:
         raise interruption
     row = make_row(updates, self._fetcher.frames, results)
     self._writer.write(row)
@@ -145,14 +139,14 @@ def run_evaluator(config: config_lib.Config, address: str, output_dir: str,
 
   For arguments and errors see `Evaluator`; `on_row` is called with each row.
   """
-  interval_secs = config.experiment.evaluation_interval_secs
   tf_threads.set_threads(1)
   evaluator = Evaluator(config, address, output_dir, seed, poll)
   while True:
     start = time.monotonic()
     row = evaluator.run_once()
-    if row is not None:
-      on_row(row)
-      time.sleep(max(0., start + interval_secs - time.monotonic()))
-    else:
+    if row is None:
       time.sleep(_POLL_SECS)
+      continue
+    on_row(row)
+    time.sleep(max(0., start - time.monotonic() +
+                   config.experiment.evaluation_interval_secs))

@@ -194,8 +194,8 @@ def _play(games: Games, loaded: Any, environment: Any,
     played = evaluation.evaluate(
         loaded.agent, environment, episodes, games.seed,
         video.on_step if video else lambda num_ended: None,
-        games.deterministic, max_frames, evaluation.Reporter(
-            episodes, lambda text: print(f'\n  {text}', end=' ', flush=True)))
+        games.deterministic, max_frames,
+        lambda text: print(f'\n  {text}', end=' ', flush=True))
     if video:
       video.close()
   finally:

@@ -179,23 +179,22 @@ def test_games_that_are_lost_again_and_again_are_an_error():
 
 
 def test_ctrl_c_leaves_the_games_that_are_over():
-  def interrupt(num_ended, frames):
-    assert frames == 4 * 2 * len(environment.actions)
+  def interrupt(num_ended):
     if num_ended > 1:
       raise KeyboardInterrupt
 
-  environment = _Environment(2)
   result = evaluation.evaluate(
-      _CountingAgent(), environment, 20, seed=0, on_progress=interrupt)
+      _CountingAgent(), _Environment(2), 20, seed=0, on_step=interrupt)
   assert result.interruption is not None and result.returns == [0., 1., 10.]
 
 
 def test_progress_is_reported_less_and_less_often():
-  now, said = 0., []
-  reporter = evaluation.Reporter(9, said.append, lambda: now)
-  for now in range(100):
-    reporter(now // 20, 1_000 * now)
-  assert said == ['0 of 9 games are over, 10,000 frames',
-                  '1 of 9 games are over, 20,000 frames',
-                  '2 of 9 games are over, 40,000 frames',
-                  '4 of 9 games are over, 80,000 frames']
+  environment, said = _Environment(2), []
+  evaluation.evaluate(
+      _CountingAgent(), environment, 100, seed=0, say=said.append,
+      clock=lambda: float(len(environment.actions)))
+  # The second copy's games take two steps, of four frames for each copy.
+  assert said == ['15 of 100 games are over, 80 frames',
+                  '30 of 100 games are over, 160 frames',
+                  '60 of 100 games are over, 320 frames',
+                  '90 of 100 games are over, 640 frames']
