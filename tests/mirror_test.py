@@ -18,15 +18,13 @@ COVERED_ELSEWHERE = {
         'tests/algorithms/table_test.py', 'has fields, which rows fill'),
     **{f'impala_tf/roles/{name}.py': (
         'tests/roles/in_process_test.py', 'is run by that')
-       for name in ('endpoint', 'learner_parts', 'learner_state',
-                    'learner_with_actors', 'learning')},
+       for name in ('endpoint', 'learner_parts', 'learner_with_actors',
+                    'learning')},
     **{f'impala_tf/roles/{name}.py': (
         'tests/roles/shared_parameters_test.py', 'is run by that')
        for name in ('a3c_learner', 'a3c_workers')},
     'impala_tf/core/transport.py': (
         'tests/core/experiment_test.py', 'is the other half of the wiring'),
-    'impala_tf/replay/kinds.py': (
-        'tests/core/learner_test.py', 'splits metrics in the graph there'),
     'impala_tf/runs/training_log.py': (
         'tests/core/loop_test.py', 'writes the rows of that loop'),
     'impala_tf/comms/sampling.py': (

@@ -32,12 +32,9 @@ def run(config: config_lib.Config, endpoint: endpoint_lib.Endpoint,
   if algorithms.architecture(config) == algorithms.SHARED_PARAMETERS:
     return shared_parameters.run_in_process(
         config, endpoint.run_dir, control, reports)
-  announced, config = config, sizing.fit(config)
   tf.config.experimental.enable_op_determinism()
-  num_envs = sizing.fitted(config.actor.num_envs)
-  parts = learner_parts.make(
-      config, announced, endpoint, config.num_fresh + num_envs,
-      learner_group.alone())
+  parts = learner_parts.make(config, endpoint, learner_group.alone())
+  config = parts.config
   if parts.reader is None:  # The learner plays, and nobody fetches.
     return learning.learn(parts, learning.batches(parts, control), reports)
   # On resume, use a new seed.
@@ -45,8 +42,8 @@ def run(config: config_lib.Config, endpoint: endpoint_lib.Endpoint,
       config, parts.address, int(parts.state.learner.num_updates.numpy()),
       task=0, control=control_lib.ActorControl(), sharing=endpoint.sharing)
   player = actor_lib.Player(
-      actor, num_envs, config.num_fresh, parts.refusals,
-      parts.publisher.catch_up)
+      actor, sizing.fitted(config.actor.num_envs), config.num_fresh,
+      parts.refusals, parts.publisher.catch_up)
 
   def on_wait(cause):
     control.on_wait(cause)

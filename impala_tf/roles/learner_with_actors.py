@@ -35,12 +35,11 @@ def run_learner(config: config_lib.Config, endpoint: endpoint_lib.Endpoint,
   `join` waits for all learners of the run, and returns them. Raises PeerLost if
   another learner has gone, and as `learner_parts.make` does.
   """
-  announced, config = config, sizing.fit(config)
-  tf_threads.set_threads(sizing.fitted(config.learner.num_threads))
+  tf_threads.set_threads(
+      sizing.fitted(sizing.fit(config).learner.num_threads))
   learners = join()
   with learners.noticing_loss():
-    parts = learner_parts.make(
-        config, announced, endpoint, config.learner.queue_capacity, learners)
+    parts = learner_parts.make(config, endpoint, learners)
     return learning.learn(parts, learning.batches(parts, control), reports)
 
 

@@ -6,6 +6,7 @@ and once or more as `writer`. By itself, ROLE `drain` shows what the learner's
 end can take.
 """
 
+import dataclasses
 import itertools
 import threading
 import time
@@ -45,9 +46,10 @@ def _write(config: config_lib.Config, spec: types.Unroll, port: int) -> None:
 def _read(config: config_lib.Config, spec: types.Unroll, port: int) -> None:
   """Reads batches all the time, so that no writer is ever left waiting."""
   # Larger than in a run, so that neither end waits for the other.
+  larger = dataclasses.replace(config, learner=dataclasses.replace(
+      config.learner, queue_capacity=_QUEUE_BATCHES * config.num_fresh))
   server = queue_lib.make_server(
-      transport.make_tables(config, spec, _QUEUE_BATCHES * config.num_fresh,
-                            has_replay=True), port)
+      transport.make_tables(larger, spec, has_replay=True), port)
   reader = batches_lib.BatchReader(transport.make_batches(
       config, spec, f'localhost:{server.port}'))
   num_batches = 0

@@ -20,8 +20,8 @@ from impala_tf.envs import catch
 from impala_tf.roles import a3c_learner
 from impala_tf.roles import a3c_workers
 from impala_tf.roles import evaluation
+from impala_tf.roles import learner_state
 from impala_tf.roles import shared_parameters
-from impala_tf.roles import warm_start
 from impala_tf.runs import gin_config
 from impala_tf.runs import metrics
 from impala_tf.runs import run_directory
@@ -154,14 +154,14 @@ def test_run_begins_with_another_ones_parameters_and_with_those_as_targets(
   config = _config(algorithm='n_step_q')
   source, new = str(tmp_path / 'source'), str(tmp_path / 'new')
   _rows(config, source)
-  warm_start.write_first_checkpoint(config, new, source, 'newest')
+  learner_state.write_first_checkpoint(config, new, source, 'newest')
   learned = worker_lib.flatten(saved.load_agent(source).agent)
   store = a3c_learner.Learner(config, new).store
   np.testing.assert_array_equal(store.parameters, learned)
   np.testing.assert_array_equal(store.target_parameters, learned)
   assert store.counts == (0, 0, 0) and not store.slots[0].any()
   with pytest.raises(config_lib.UserError, match="is of kind 'q'"):
-    warm_start.write_first_checkpoint(
+    learner_state.write_first_checkpoint(
         _config(), str(tmp_path / 'other'), source, 'newest')
 
 
