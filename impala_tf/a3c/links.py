@@ -76,7 +76,6 @@ class MemoryLink:
 
   def __init__(self, config: config_lib.Config, store: store_lib.Store,
                agent: agent_lib.Agent, target_agent: Optional[agent_lib.Agent]):
-    """Prepares copies to the agent and, of theta-minus, to the target agent."""
     self._store = store
     self.push = make_apply(config, store)
     size = store.parameters.size
@@ -88,7 +87,6 @@ class MemoryLink:
     self._num_syncs = -1  # Of the target agent's parameters.
 
   def pull(self) -> store_lib.Counts:
-    """Copies the shared parameters, and the target's if they are new."""
     counts = self._store.counts
     self._assign(self._copy(self._store.parameters))
     if self._assign_target and counts.num_syncs != self._num_syncs:

@@ -48,7 +48,6 @@ class ParameterServer:
 
   def __init__(self, config: config_lib.Config,
                environment: environment_lib.BatchedEnvironment):
-    """Makes fresh parameters, the same for the same seed."""
     self.agent = experiment.make_agent(config, environment)
     self.hyperparameters = hyperparameters_lib.Hyperparameters(config)
     self.num_updates = tf.Variable(0, trainable=False, dtype=tf.int64)

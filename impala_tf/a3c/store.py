@@ -94,7 +94,6 @@ class Store:
 
   @property
   def counts(self) -> Counts:
-    """The present counts, read without a lock."""
     return Counts(*(int(self._header[name]) for name in Counts._fields))
 
   def set_counts(self, num_frames: int, num_updates: int) -> None:
@@ -164,7 +163,6 @@ class Store:
       fcntl.flock(self._file.fileno(), fcntl.LOCK_UN)
 
   def sync_target(self) -> None:
-    """Copies theta to theta-minus."""
     np.copyto(self.target_parameters, self.parameters)
 
   def new_records(self, num_read: int) -> tuple[list[dict[str, Any]], int]:

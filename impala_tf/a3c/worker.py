@@ -114,7 +114,6 @@ class Worker:
     self.final_epsilon = exploration.draw_final_epsilon(self._rng)
 
   def step(self) -> None:
-    """Takes the chosen action."""
     assert self.agent_output is not None  # A choice comes before each step.
     timestep = self.environment.step(self.agent_output.action)
     self.env_output = self._counter.env_output(
@@ -189,7 +188,6 @@ class WorkersInTurn:
     lap('write')
 
   def close(self) -> None:
-    """Ends the environments."""
     for worker in self._workers:
       worker.environment.close()
 
@@ -200,7 +198,6 @@ class WorkersInTurn:
           self._options.epsilon_anneal_frames))
 
   def _play(self, worker: Worker, num_frames: int) -> None:
-    """Plays until the segment is full or the episode ends."""
     lap = self.stopwatch.lap
     self._buffer.begin(worker.core_state)
     agent_output = worker.agent_output
@@ -224,7 +221,6 @@ class WorkersInTurn:
       self._buffer.record(worker.env_output, agent_output)
 
   def _act(self, worker: Worker) -> types.AgentOutput:
-    """Chooses a worker's action; notes and returns the choice."""
     self._policy.core_state = worker.core_state
     agent_output = self._policy.act(worker.env_output)
     worker.agent_output = agent_output

@@ -138,7 +138,6 @@ class Member:
                         '%s', error)
 
   def _count(self, unroll: types.Unroll) -> None:
-    """Adds the episodes of an update's new unrolls."""
     env_outputs, num_fresh = unroll.env_outputs, self._config.num_fresh
     # x_0 was the last step of an earlier unroll and was counted there.
     is_first = env_outputs.step_type.numpy()[1:, :num_fresh] == int(
@@ -204,7 +203,6 @@ class Member:
         other.frames if other else None, copied, before, after)
 
   def _values(self) -> Dict[str, float]:
-    """Returns the present values of all hyper-parameters."""
     variables = self._learner.hyperparameters
     return {name: float(variable.numpy())
             for name in population_config.ADAPTABLE

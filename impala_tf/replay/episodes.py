@@ -123,7 +123,6 @@ def _before(episodes: Sequence[_Episode], packed: packing.Packing,
 def _stacked(packed: packing.Packing,
              rows: Sequence[tuple[tuple[np.ndarray, ...], int]]
              ) -> types.Unroll:
-  """Unpacks rows of several episodes' columns as one batch."""
   return packed.unpack([
       tf.constant(np.stack([columns[i][row] for columns, row in rows]))
       for i in range(len(packed.sizes))])

@@ -62,7 +62,6 @@ class Pace:
   """An agent's view of the others, which decides whether it must wait."""
 
   def __init__(self, clock: Callable[[], float] = time.monotonic):
-    """Starts without reports; `clock` returns the time in seconds."""
     self._clock = clock
     self._others: Dict[int, _Other] = {}
     self._last_look = clock()

@@ -102,7 +102,6 @@ class Link:
     self._thread.start()
 
   def _check(self, fingerprint: int) -> None:
-    """Raises ConfigError if the server has no place for this agent."""
     agents = reports(self.infos)
     if not agents:
       raise config_lib.ConfigError(
@@ -151,7 +150,6 @@ class Link:
     self._thread.join(secs)
 
   def _run(self) -> None:
-    """Looks and reports until this process, or the link, ends."""
     while not self._is_ending.wait(_LOOK_SECS) or self._must_report():
       try:
         if not self._is_pending or self._flush():
@@ -165,12 +163,10 @@ class Link:
         self._cause = ' '.join(str(error).split())
 
   def _must_report(self) -> bool:
-    """Returns whether the link must still report before it ends."""
     return (self._reports_progress and time.monotonic() < self._end and
             self._arrived < self._progress)
 
   def _note_tables(self, infos: Mapping[str, Any]) -> None:
-    """Processes a list of the server's tables."""
     others = dict(reports(infos))
     if self._agent not in others:
       raise ConnectionError('what listens there now is no replay of this agent')

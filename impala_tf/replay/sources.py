@@ -50,7 +50,7 @@ class UniformReplay:
         tf.data.Dataset.zip((fresh, sampled)).map(join))
 
   def _is_taken(self) -> unroll_filter.TakesFn:
-    """Makes the filter; refused unrolls are already counted at the queue."""
+    # Refused unrolls are already counted at the queue.
     return unroll_filter.refusing(self.packed, self.fingerprint, None)
 
   def _origin(self, num_fresh: int, columns: Sequence[tf.Tensor], info: Any

@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import time
 from typing import Any, Callable, Optional
 
 import reverb
@@ -20,8 +21,14 @@ from impala_tf.core import experiment
 from impala_tf.core import learner as learner_lib
 from impala_tf.core import weights
 from impala_tf.optimizers import hyperparameters as hyperparameters_lib
+from impala_tf.roles import endpoint as endpoint_lib
 from impala_tf.runtime import control as control_lib
+from impala_tf.runtime import cores
 from impala_tf.runtime import sizing
+from impala_tf.runtime import stop_signals
+from impala_tf.runtime import tf_threads
+
+_POLL_SECS = 0.05
 
 # Makes the link of an agent and, for values, of the target agent.
 MakeLinkFn = Callable[
@@ -32,7 +39,7 @@ def find_store(config: config_lib.Config, address: str
                ) -> Optional[store_lib.Store]:
   """Opens the learner's memory; None if gradients are to be sent instead.
 
-  For errors see `shared_parameters.run_actor`.
+  For errors see `run_actor`.
   """
   tables = reverb_calls.server_info(reverb.Client(address))
   if config_table.table_name(config) not in tables:
@@ -117,3 +124,40 @@ def check_processes(config: config_lib.Config, task: int,
         f'{num_processes} processes have a worker each at least; set '
         f'num_workers to {num_processes} or more, or ActorConfig.num_actors to '
         f'{options.num_workers} or fewer')
+
+
+def run_actor(config: config_lib.Config, address: str, seed: int, task: int,
+              control: control_lib.ActorControl,
+              sharing: endpoint_lib.Sharing = endpoint_lib.NOT_SHARED,
+              core: Optional[int] = None) -> None:
+  """Runs a process of workers until KeyboardInterrupt.
+
+  See `learner_with_actors.run_actor` for the arguments; nothing is replayed.
+  Raises ConnectionError if the learner does not answer, has another config, or
+  has gone; ConfigError if its memory is needed and cannot be opened, or see
+  `check_processes`.
+  """
+  del sharing
+  # This counts the cores.
+  num_processes = sizing.fitted(sizing.fit(config).actor.num_actors)
+  check_processes(config, task, num_processes)
+  if core is not None:  # Before TensorFlow starts its threads.
+    cores.stay_on(core)
+  tf_threads.set_threads(1)
+  control.wait_for_learner()
+  store = find_store(config, address)
+  make_link = (
+      functools.partial(connect, config, address, control)
+      if store is None else functools.partial(links.MemoryLink, config, store))
+  workers = make_workers(
+      config, make_link, task, num_processes, seed)
+  with stop_signals.Closing(workers):
+    # The table's calls raise by themselves.
+    while store is None or store.is_there():
+      if (store is not None and
+          store.counts.num_frames >= config.experiment.total_frames):
+        time.sleep(_POLL_SECS)  # The learner is about to end.
+      else:
+        workers.run_segment()
+        control.on_unroll(workers.stopwatch.secs)
+  raise ConnectionError('the learner has gone')

@@ -105,8 +105,6 @@ class SteppedTogether:
 
 
 class _BatchWriter:
-  """A writer that collects unrolls until there is a batch."""
-
   def __init__(self) -> None:
     self._unrolls: List[types.Unroll] = []
 
@@ -196,7 +194,6 @@ class SyncStepPlayer:
       raise _Stopped
 
   def _start(self) -> actor_lib.Actor:
-    """Starts the environments, with another seed each time."""
     config = self._config
     environment_seed, policy_seed = experiment.make_seeds(
         config.experiment.seed, self._next_seed)

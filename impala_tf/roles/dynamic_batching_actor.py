@@ -72,7 +72,6 @@ class DynamicActor:
     self._num_unrolls -= self._environments.num_envs
 
   def _fetch(self) -> int:
-    """Fetches parameters; returns their version."""
     self.stopwatch.lap()  # Time between calls is not billed.
     version = self._fetcher.fetch()
     assert version is not None  # `Fetcher.wait` came first.
@@ -81,7 +80,6 @@ class DynamicActor:
 
   def _receive(self, min_ready: int = 1
                ) -> Tuple[np.ndarray, types.EnvOutput]:
-    """Waits for environments; returns their numbers and outputs."""
     rows, timestep = self._environments.recv(min_ready)
     self.stopwatch.lap('environment')
     env_output = self._counter.env_output(
@@ -90,7 +88,6 @@ class DynamicActor:
 
   def _act(self, rows: np.ndarray, env_output: types.EnvOutput
            ) -> Tuple[Any, types.AgentOutput]:
-    """Chooses actions; returns the memory before them, and the choice."""
     core_state = _select(self._policy.core_state, rows)
     agent_output = self._policy.act(env_output, rows)
     self.batch_sizes[len(rows)] += 1
@@ -119,7 +116,6 @@ class DynamicActor:
     self.stopwatch.lap('assembly')
 
   def _send(self, rows: np.ndarray) -> None:
-    """Sends the unrolls of these environments, if any."""
     if len(rows):
       self._num_unrolls += len(rows)
       self._write(rows)
@@ -134,7 +130,6 @@ class DynamicActor:
     self.stopwatch.lap('write')
 
   def close(self) -> None:
-    """Ends the environments."""
     self._environments.close()
 
 
@@ -213,5 +208,4 @@ def make_actor(config: config_lib.Config, agent: agent_lib.Agent,
 
 
 def _select(arrays: Any, rows: np.ndarray) -> Any:
-  """Takes rows of each array in a structure."""
   return tf.nest.map_structure(lambda array: array[rows], arrays)

@@ -52,7 +52,7 @@ def make_row(updates: int, frames: int,
 
 
 def _mean_and_error(prefix: str, summary: dict) -> metrics.Row:
-  """Names mean, error and metrics, if any, as training's rows do, for plots."""
+  # Named as in training's rows, for plots.
   row = {f'{prefix}episode_return': summary['mean'],
          **{prefix + name: summary[name] for name in summary
             if name.startswith('episode/')}}

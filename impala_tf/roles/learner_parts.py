@@ -120,7 +120,6 @@ def make(announced: config_lib.Config, endpoint: endpoint_lib.Endpoint,
 
 def _make_reader(parts: LearnerParts, sharing: endpoint_lib.Sharing,
                  frames_per_update: int) -> batches_lib.BatchReader:
-  """Makes the reader of the queue, and of the replay if there is one."""
   config, link = parts.config, parts.link
   address, agent = sharing
   shared = None if address is None else (address, agent)

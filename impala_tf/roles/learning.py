@@ -107,7 +107,6 @@ def _callbacks(parts: learner_parts.LearnerParts,
                checkpoints: training_log.Checkpoints,
                gather: training_log.GatherFn,
                reports: interfaces.Reports) -> Iterator[interfaces.Callback]:
-  """Yields the callbacks in their order."""
   if parts.config.has_priorities:  # Takes the losses of single unrolls away.
     yield priorities.Prioritiser(parts.address, queue_lib.REPLAY)
   if parts.member is not None:

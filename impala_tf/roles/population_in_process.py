@@ -34,7 +34,6 @@ def run(members: Mapping[str, config_lib.Config],
 
 
 def _frames(run_dir: str) -> int:
-  """Reads the environment frames that a member has learned from."""
   rows = metrics.read_rows(run_dir)
   return rows[-1]['frames'] if rows else 0
 

@@ -69,7 +69,6 @@ def run(config: config_lib.Config, port: int, num_agents: int,
 
 
 def _describe(client: reverb.Client) -> str:
-  """Describes how full the replay is, and how far its agents are."""
   infos = reverb_calls.server_info(client)
   table = infos[queue_lib.REPLAY]
   agents = ', '.join(

@@ -24,7 +24,6 @@ Settings = Mapping[str, Mapping[str, Any]]  # Bindings by the setting's name.
 
 
 def _require(holds: bool, problem: str) -> None:
-  """Raises ConfigError unless a condition holds."""
   if not holds:
     raise config_lib.ConfigError(problem)
 
@@ -46,7 +45,6 @@ def _check_bindings(name: str, value: Any) -> None:
 
 
 def _check_range(name: str, value: Any) -> None:
-  """Checks one entry of `SweepConfig.ranges`."""
   _require(
       isinstance(value, (tuple, list)) and len(value) >= 2
       and value[0] in ('log_uniform', 'categorical'),
@@ -99,7 +97,6 @@ class SweepConfig:
   shared_replay: Union[bool, tuple] = False
 
   def __post_init__(self):
-    """Raises ConfigError if the config gives no runs, or ambiguous ones."""
     for field, at_least in (('num_settings', 1), ('num_seeds', 1),
                             ('first_seed', 1), ('seed', 0)):
       count = getattr(self, field)
@@ -176,7 +173,6 @@ class Run(NamedTuple):
     return f'{self.task}/{self.variant}/{self.setting}/seed_{self.seed}'
 
   def gin_bindings(self) -> list[str]:
-    """Returns bindings as lines of gin: 'LearnerConfig.batch_size = 16'."""
     return [f'{name} = {value!r}' for name, value in self.bindings.items()]
 
 

@@ -15,8 +15,8 @@ from impala_tf.a3c import store as store_lib
 from impala_tf.comms import reverb_calls
 from impala_tf.core import queue as queue_lib
 from impala_tf.core import weights
-from impala_tf.roles import a3c_learner
 from impala_tf.roles import a3c_workers
+from impala_tf.roles import shared_parameters
 from impala_tf.runtime import control as control_lib
 from impala_tf.runtime import interfaces
 from tests.fixtures import programs
@@ -122,16 +122,21 @@ class _Learner:
   """A learner's memory, tables and intake, without its loop."""
 
   def __init__(self, run_dir, apply=None):
-    self.parts = a3c_learner.Learner(_CONFIG, str(run_dir))
+    self.parts = shared_parameters.Learner(_CONFIG, str(run_dir))
     self.store = self.parts.store
     self._server = queue_lib.make_server(
         [*weights.make_tables(self.parts.server.agent.published_variables),
          gradient_table.make_table(self.store.parameters.size)], None)
     self.address = f'localhost:{self._server.port}'
     store = store_lib.find([self.store.table_name])
+    publisher = weights.Publisher(
+        self.store.parameters.copy,
+        lambda version: self.store.counts.num_frames,
+        [weights.Table(self.address).write])
+    publisher.publish(0)
     self.intake = gradient_table.Intake(
         self.address, store, apply or links.make_apply(_CONFIG, store),
-        a3c_learner.Publisher(self.store, self.address),
+        publisher,
         _CONFIG.experiment.total_frames)
 
   def wait_for_updates(self, number):
@@ -177,7 +182,7 @@ def _play(make_link):
 
 
 def test_table_gives_the_numbers_of_shared_memory(tmp_path):
-  parts = a3c_learner.Learner(_CONFIG, str(tmp_path / 'memory'))
+  parts = shared_parameters.Learner(_CONFIG, str(tmp_path / 'memory'))
   _play(functools.partial(links.MemoryLink, _CONFIG, parts.store))
   learner = _Learner(tmp_path / 'table')
 

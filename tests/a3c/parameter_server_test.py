@@ -3,7 +3,7 @@
 import pytest
 
 from impala_tf import config as config_lib
-from impala_tf.roles import a3c_learner
+from impala_tf.roles import shared_parameters
 
 
 @pytest.mark.parametrize('optimizer, start, expected', [
@@ -19,7 +19,7 @@ def test_mean_squares_begin_where_the_config_says(
       impala=config_lib.ImpalaConfig(correction='none'),
       asynchronous=config_lib.AsyncConfig(
           num_workers=2, optimizer=optimizer, initial_mean_square=start))
-  slots = a3c_learner.Learner(config, str(tmp_path)).store.slots
+  slots = shared_parameters.Learner(config, str(tmp_path)).store.slots
   assert len(slots) == len(expected)
   for slot, value in zip(slots, expected):
     assert (slot == value).all()
