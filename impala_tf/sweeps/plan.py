@@ -111,17 +111,16 @@ class SweepConfig:
             isinstance(name, str) and bool(re.fullmatch(r'\w[\w.-]*', name)),
             f'SweepConfig.{field} has the name {name!r}, which must be '
             'letters, digits, _, - and dots')
-    for field in ('tasks', 'variants'):
-      _require(bool(getattr(self, field)),
+      _require(field == 'points' or bool(getattr(self, field)),
                f'SweepConfig.{field} is empty; name one at least')
     for task, path in self.tasks.items():
       _require(isinstance(path, str), f'SweepConfig.tasks[{task!r}] must be '
                f'the path of a .gin file, but is {path!r}')
-    _check_bindings('SweepConfig.fixed', self.fixed)
+    for field in ('fixed', 'ranges'):
+      _check_bindings(f'SweepConfig.{field}', getattr(self, field))
     for field in ('variants', 'points'):
       for name, bindings in getattr(self, field).items():
         _check_bindings(f'SweepConfig.{field}[{name!r}]', bindings)
-    _check_bindings('SweepConfig.ranges', self.ranges)
     for binding, limits in self.ranges.items():
       _check_range(f'SweepConfig.ranges[{binding!r}]', limits)
     _require(not (self.points and self.ranges),
@@ -147,13 +146,13 @@ class SweepConfig:
     return list(self.shared_replay)
 
   def _check_that_none_is_bound_twice(self):
-    def names(dicts):
-      return set(itertools.chain(*dicts.values()))
-
-    groups = {'fixed': set(self.fixed), 'variants': names(self.variants),
-              'points': names(self.points), 'ranges': set(self.ranges)}
-    for field, other in itertools.combinations(groups, 2):
-      for name in sorted(groups[field] & groups[other]):
+    groups = {'fixed': self.fixed,
+              'variants': itertools.chain(*self.variants.values()),
+              'points': itertools.chain(*self.points.values()),
+              'ranges': self.ranges}
+    names = {field: set(group) for field, group in groups.items()}
+    for field, other in itertools.combinations(names, 2):
+      for name in sorted(names[field] & names[other]):
         raise config_lib.ConfigError(
             f'{name} is bound in SweepConfig.{field} and in '
             f'SweepConfig.{other}; bind it in one of them')
@@ -222,13 +221,11 @@ def runs(config: SweepConfig, chosen: Optional[Settings] = None) -> list[Run]:
   So the results of an unfinished sweep can be compared, too. Runs that share a
   replay follow one another. `chosen` replaces the config's settings.
   """
-  if chosen is None:
-    chosen = settings(config)
+  chosen = chosen or settings(config)
   seeds = range(config.first_seed, config.first_seed + config.num_seeds)
-  share = bool(config.sharing_variants)
   combined = list(itertools.product(enumerate(chosen, 1), enumerate(
       itertools.product(seeds, config.tasks, config.variants))))
-  if share:
+  if share := bool(config.sharing_variants):
     combined.sort(key=lambda pair: pair[1][0])
   return [
       Run(task, variant, setting, seed, {
@@ -247,7 +244,7 @@ class Member(Run):
   @property
   def name(self) -> str:
     """The run's directory below that of all runs, beside its population's."""
-    return f'{self.task}/{self.variant}/seed_{self.seed}/{self.setting}'
+    return f'{self.population}/{self.setting}'
 
   @property
   def population(self) -> str:
@@ -264,8 +261,7 @@ def members(config: SweepConfig, chosen: Optional[Settings] = None
   annealed unless the config says so: the population finds their schedule.
   Raises ConfigError if there is only one setting.
   """
-  if chosen is None:
-    chosen = settings(config)
+  chosen = chosen or settings(config)
   _require(len(chosen) > 1,
            'a population has a member for each setting, but this file has one; '
            'set SweepConfig.ranges and num_settings, or points')
