@@ -36,8 +36,6 @@ COVERED_ELSEWHERE = {
         'tests/cli/train_test.py', 'is what that program does'),
     'impala_tf/roles/replay_server.py': (
         'tests/faults/shared_replay_test.py', 'is a process, killed there'),
-    'impala_tf/a3c/links.py': (
-        'tests/a3c/worker_test.py', 'is what those workers pull and push by'),
     **{f'impala_tf/config/{name}.py': (
         'tests/config/config_test.py', 'is a section of the config')
        for name in ('actor', 'agent', 'asynchronous', 'atari', 'dmlab',

@@ -8,7 +8,6 @@ from typing import Any, Callable, Optional
 import reverb
 
 from impala_tf import config as config_lib
-from impala_tf.a3c import gradient_table
 from impala_tf.a3c import links
 from impala_tf.a3c import optimizers
 from impala_tf.a3c import store as store_lib
@@ -64,7 +63,7 @@ def connect(config: config_lib.Config, address: str,
   fetcher = weights.Fetcher(address, agent.published_variables,
                             config_table.table_name(config))
   fetcher.wait(control.poll)
-  return gradient_table.TableLink(address, fetcher)
+  return links.TableLink(address, fetcher)
 
 
 def make_workers(config: config_lib.Config, make_link: MakeLinkFn,

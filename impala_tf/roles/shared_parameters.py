@@ -3,7 +3,7 @@
 Section 4 of Mnih et al. 2016 (arXiv:1602.01783v2). Actors are processes whose
 workers play, learn, and change the parameters in memory of the learner's
 process (`parameter_server`), which logs and saves them. Workers on another
-machine send their gradients to the learner (`gradient_table`). All are found,
+machine send their gradients to the learner (`links`). All are found,
 started and supervised as in IMPALA's architecture (`learner_with_actors`).
 """
 
@@ -16,7 +16,6 @@ import reverb
 import tensorflow as tf
 
 from impala_tf import config as config_lib
-from impala_tf.a3c import gradient_table
 from impala_tf.a3c import links
 from impala_tf.a3c import parameter_server
 from impala_tf.a3c import store as store_lib
@@ -127,7 +126,7 @@ def run_learner(config: config_lib.Config, endpoint: endpoint_lib.Endpoint,
       config, config, learner.server.agent.published_variables,
       # The first stays empty: workers need no more than its name.
       [reverb.Table.queue(table_name, max_size=1),
-       gradient_table.make_table(learner.store.parameters.size)],
+       links.make_table(learner.store.parameters.size)],
       endpoint.port, replay_dir=None)
   address = f'localhost:{server.port}'
   publisher = Publisher(
@@ -137,7 +136,7 @@ def run_learner(config: config_lib.Config, endpoint: endpoint_lib.Endpoint,
   publisher.publish(learner.store.counts.num_updates)
   store = store_lib.find([table_name])
   assert store is not None  # It is this process's own.
-  intake = gradient_table.Intake(
+  intake = links.Intake(
       address, store, links.make_apply(config, store), publisher,
       config.experiment.total_frames)
   return learner.learn(control, reports, publisher, _POLL_SECS, intake.check)
