@@ -198,11 +198,8 @@ def make(num_parameters: int, num_slots: int) -> Store:
       file.fileno(), _aligned(_HEADER.itemsize)
       + (2 + num_slots) * _aligned(4 * num_parameters)
       + _NUM_RECORDS * RECORD_BYTES)
-  with mmap.mmap(file.fileno(), _HEADER.itemsize) as memory:
-    header = np.zeros([], _HEADER)
-    header['num_parameters'] = num_parameters
-    header['num_slots'] = num_slots
-    memory[:] = header.tobytes()
+  file.write(
+      np.array((num_parameters, num_slots, 0, 0, 0, 0), _HEADER).tobytes())
   return Store(file, anonymous_files.name(_PREFIX, token, file),
                f'/proc/self/fd/{file.fileno()}')
 
