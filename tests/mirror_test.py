@@ -84,6 +84,7 @@ OF_NO_MODULE = {
     'tests/launch/scripts_test.py': 'shell scripts',
     'tests/launch/setup_test.py': 'launch/setup.sh',
     'tests/launch/several_learners_test.py': 'whole runs of several learners',
+    'tests/roles/population_in_process_test.py': 'members of populations',
     'tests/layers_test.py': 'the tree',
     'tests/maths/vtrace_theory_test.py': "V-trace's theorems, beyond its code",
     'tests/mirror_test.py': 'the tree',

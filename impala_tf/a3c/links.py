@@ -18,7 +18,6 @@ import reverb
 import tensorflow as tf
 
 from impala_tf import config as config_lib
-from impala_tf.a3c import optimizers
 from impala_tf.a3c import store as store_lib
 from impala_tf.agents import acting
 from impala_tf.agents import agent as agent_lib
@@ -55,7 +54,7 @@ def make_apply(config: config_lib.Config, store: store_lib.Store
   """
   optimizer, options = config.optimizer, config.asynchronous
   total_frames = config.experiment.total_frames
-  update = optimizers.make(
+  update = store_lib.make_optimizer(
       options.optimizer, optimizer.decay, optimizer.epsilon)
 
   def apply(contribution: Contribution) -> None:

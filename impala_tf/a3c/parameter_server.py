@@ -15,7 +15,6 @@ import tensorflow as tf
 
 from impala_tf import config as config_lib
 from impala_tf import types
-from impala_tf.a3c import optimizers
 from impala_tf.a3c import store as store_lib
 from impala_tf.a3c import worker as worker_lib
 from impala_tf.agents import acting
@@ -59,7 +58,7 @@ class ParameterServer:
     self._assign = acting.make_assign(self.agent.trainable_variables)
     parameters = worker_lib.flatten(self.agent)
     name = config.asynchronous.optimizer
-    shape = [optimizers.num_slots(name, config.asynchronous.num_workers),
+    shape = [store_lib.num_slots(name, config.asynchronous.num_workers),
              parameters.size]
     # Momenta begin at 0.
     start = 0. if name == 'momentum_sgd' else (

@@ -11,15 +11,15 @@ The memory is an anonymous file of the process that makes it
 
 import contextlib
 import fcntl
+import functools
 import json
 import mmap
 import os
 import secrets
-from typing import IO, Any, Iterable, NamedTuple, Optional
+from typing import IO, Any, Callable, Iterable, NamedTuple, Optional
 
 import numpy as np
 
-from impala_tf.a3c import optimizers
 from impala_tf.comms import anonymous_files
 
 _PREFIX = 'shared_parameters-'
@@ -36,6 +36,60 @@ RECORD_BYTES = 2048  # With the length at its beginning.
 _LENGTH_BYTES = 8  # At the beginning of each record.
 # Without an answer in this time, whoever reads records tries again later.
 _READ_LOCK_SECS = 0.05
+
+# Takes a step in place: parameters, the optimiser's memory of them, their
+# gradient, float32 [N] each, and the learning rate. It works elementwise, so
+# that vectors may be processed block by block. NumPy only: TensorFlow's own
+# operations lock the vectors they change.
+UpdateFn = Callable[[np.ndarray, np.ndarray, np.ndarray, float], None]
+
+
+def rmsprop(parameters: np.ndarray, mean_squares: np.ndarray,
+            gradient: np.ndarray, learning_rate: float, decay: float,
+            epsilon: float) -> None:
+  """Takes a step of RMSProp, not centred, in place.
+
+    g <- decay g + (1 - decay) gradient^2
+    parameters <- parameters - learning_rate gradient / sqrt(g + epsilon)
+
+  Equation S2. Vectors are float32 [N], g (`mean_squares`) is 0 or more, the
+  gradient finite.
+  """
+  # Read once: another process may write meanwhile, and a value that is half old
+  # and half new could be negative, which has no root.
+  mean_square = decay * mean_squares + (1 - decay) * np.square(gradient)
+  mean_squares[:] = mean_square
+  mean_square += epsilon
+  np.sqrt(mean_square, out=mean_square)
+  np.divide(gradient, mean_square, out=mean_square)
+  mean_square *= learning_rate
+  parameters -= mean_square
+
+
+def momentum_sgd(parameters: np.ndarray, momenta: np.ndarray,
+                 gradient: np.ndarray, learning_rate: float,
+                 decay: float) -> None:
+  """Takes a step of stochastic gradient descent with momentum, in place.
+
+  m <- decay m + (1 - decay) gradient
+  parameters <- parameters - learning_rate m
+  """
+  momentum = decay * momenta + (1 - decay) * gradient
+  momenta[:] = momentum
+  momentum *= learning_rate
+  parameters -= momentum
+
+
+def make_optimizer(name: str, decay: float, epsilon: float) -> UpdateFn:
+  """Makes the optimiser 'shared_rmsprop', 'rmsprop' or 'momentum_sgd'."""
+  if name == 'momentum_sgd':
+    return functools.partial(momentum_sgd, decay=decay)
+  return functools.partial(rmsprop, decay=decay, epsilon=epsilon)
+
+
+def num_slots(name: str, num_workers: int) -> int:
+  """Counts the vectors of mean squares, or momenta, of all workers together."""
+  return 1 if name == 'shared_rmsprop' else num_workers
 
 
 def encode(record: dict[str, Any], room_bytes: int) -> bytes:
@@ -118,7 +172,7 @@ class Store:
         f'process {pid} has the lock of the shared parameters; if it is '
         f'stopped, `kill -CONT {pid}` lets it go on')
 
-  def push(self, update: optimizers.UpdateFn, slot: int, gradient: np.ndarray,
+  def push(self, update: UpdateFn, slot: int, gradient: np.ndarray,
            learning_rate: float) -> None:
     """Takes a step of an optimiser, while others may change the parameters.
 

@@ -9,7 +9,6 @@ import reverb
 
 from impala_tf import config as config_lib
 from impala_tf.a3c import links
-from impala_tf.a3c import optimizers
 from impala_tf.a3c import store as store_lib
 from impala_tf.a3c import worker as worker_lib
 from impala_tf.agents import agent as agent_lib
@@ -74,7 +73,7 @@ def make_workers(config: config_lib.Config, make_link: MakeLinkFn,
   For `seed` see `learner_with_actors.run_actor`.
   """
   algorithm, options = algorithms.get(config), config.asynchronous
-  num_slots = optimizers.num_slots(options.optimizer, options.num_workers)
+  num_slots = store_lib.num_slots(options.optimizer, options.num_workers)
   agent: Any = None
   workers = []
   with contextlib.ExitStack() as stack:
@@ -115,8 +114,8 @@ def check_processes(config: config_lib.Config, task: int,
   # Checkpoints have the slots of the workers that are configured, however many
   # processes a machine has.
   options = config.asynchronous
-  if optimizers.num_slots(options.optimizer, num_processes) > (
-      optimizers.num_slots(options.optimizer, options.num_workers)):
+  if store_lib.num_slots(options.optimizer, num_processes) > (
+      store_lib.num_slots(options.optimizer, options.num_workers)):
     raise config_lib.ConfigError(
         f'AsyncConfig.optimizer = {options.optimizer!r} has a memory for each '
         f'of AsyncConfig.num_workers = {options.num_workers}, but '

@@ -5,18 +5,16 @@ environments step by themselves, and each forward pass serves all that have a
 new observation by then.
 """
 
-from typing import Any, Optional, Tuple, Union
+from typing import Any, Optional, Tuple
 
 import numpy as np
 import tensorflow as tf
 
-from impala_tf import config as config_lib
 from impala_tf import types
 from impala_tf.agents import acting
 from impala_tf.agents import agent as agent_lib
 from impala_tf.core import actor
 from impala_tf.envs import env_processes
-from impala_tf.envs import multi_level
 from impala_tf.runtime import interfaces
 
 
@@ -189,22 +187,6 @@ class SynchronousDynamicActor(DynamicActor):
     """Sends unrolls of some environments; keeps their outputs and memory."""
     acting.put_rows((self._x_0, self._core_state), rows, (x_0, core_state))
     self._write(rows)
-
-
-AnyActor = Union[actor.Actor, DynamicActor]
-
-
-def make_actor(config: config_lib.Config, agent: agent_lib.Agent,
-               environment: multi_level.AnyEnvironment, writer: actor.Writer,
-               fetcher: interfaces.Fetcher, spec: types.Unroll, seed: int
-               ) -> AnyActor:
-  """Makes the configured kind of actor; `seed` is for sampling its actions."""
-  is_synchronous = config.actor.synchronisation != 'none'
-  if not isinstance(environment, env_processes.Workers):
-    return actor.Actor(agent, environment, writer, fetcher, spec, seed,
-                       acts_anew=is_synchronous)
-  kind = SynchronousDynamicActor if is_synchronous else DynamicActor
-  return kind(agent, environment, writer, fetcher, spec, seed)
 
 
 def _select(arrays: Any, rows: np.ndarray) -> Any:

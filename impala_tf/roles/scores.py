@@ -99,12 +99,10 @@ def check(run_dir: str, episodes: Optional[int], seed: int,
   if not files.exists(config_path):
     raise config_lib.UserError(
         f'{run_dir} holds no config.gin; is it the directory of a run?')
-  if episodes is not None and episodes < 1:
-    raise config_lib.UserError(
-        f'--episodes must be at least 1, but is {episodes}')
-  if num_envs < 1:
-    raise config_lib.UserError(
-        f'--num_envs must be at least 1, but is {num_envs}')
+  for flag, number in ('episodes', episodes), ('num_envs', num_envs):
+    if number is not None and number < 1:
+      raise config_lib.UserError(
+          f'--{flag} must be at least 1, but is {number}')
   if not 0 <= seed < _MAX_SEED:
     raise config_lib.UserError(
         f'--seed must be 0 to {_MAX_SEED - 1}, but is {seed}')

@@ -11,7 +11,6 @@ Standard library only.
 import dataclasses
 import itertools
 import math
-import numbers
 import random
 import re
 from typing import Any, Mapping, NamedTuple, Optional, Sequence, Union
@@ -45,21 +44,16 @@ def _check_bindings(name: str, value: Any) -> None:
 
 
 def _check_range(name: str, value: Any) -> None:
-  _require(
-      isinstance(value, (tuple, list)) and len(value) >= 2
-      and value[0] in ('log_uniform', 'categorical'),
-      f"{name} must be ('log_uniform', low, high) or ('categorical', first, "
-      f'second, …), but is {value!r}')
-  kind, *limits = value
-  if kind == 'categorical':
-    return
-  _require(
-      len(limits) == 2 and all(
-          isinstance(limit, numbers.Real) and not isinstance(limit, bool)
-          for limit in limits),
-      f'{name} must have two numbers, low and high, but is {value!r}')
-  _require(0 < limits[0] < limits[1] < math.inf,
-           f'{name} must have 0 < low < high, but is {value!r}')
+  parts: Any = value if isinstance(value, (tuple, list)) and value else ['']
+  kind, *limits = parts
+  if kind == 'log_uniform':
+    holds = len(limits) == 2 and all(
+        isinstance(limit, (int, float)) and not isinstance(limit, bool)
+        for limit in limits) and 0 < limits[0] < limits[1] < math.inf
+  else:
+    holds = kind == 'categorical' and bool(limits)
+  _require(holds, f"{name} must be ('log_uniform', low, high) with 0 < low < "
+           f"high, or ('categorical', first, second, …), but is {value!r}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,10 +94,9 @@ class SweepConfig:
     for field, at_least in (('num_settings', 1), ('num_seeds', 1),
                             ('first_seed', 1), ('seed', 0)):
       count = getattr(self, field)
-      _require(isinstance(count, int) and not isinstance(count, bool),
-               f'SweepConfig.{field} must be of type int, but is {count!r}')
-      _require(count >= at_least, f'SweepConfig.{field} must be at least '
-               f'{at_least}, but is {count}')
+      _require(isinstance(count, int) and not isinstance(count, bool)
+               and count >= at_least, f'SweepConfig.{field} must be a whole '
+               f'number and at least {at_least}, but is {count!r}')
     for field in ('tasks', 'variants', 'points'):
       _check_dict(f'SweepConfig.{field}', getattr(self, field))
       for name in getattr(self, field):  # Becomes the name of a directory.
