@@ -20,8 +20,9 @@ COVERED_ELSEWHERE = {
         'tests/roles/in_process_test.py', 'is run by that')
        for name in ('endpoint', 'learner_parts', 'learner_with_actors',
                     'learning')},
-    'impala_tf/roles/a3c_workers.py': (
-        'tests/roles/shared_parameters_test.py', 'is run by that'),
+    **{f'impala_tf/{name}.py': (
+        'tests/roles/shared_parameters_test.py', 'is run by that')
+       for name in ('a3c/parameter_server', 'roles/a3c_workers')},
     'impala_tf/core/transport.py': (
         'tests/core/experiment_test.py', 'is the other half of the wiring'),
     'impala_tf/runs/training_log.py': (

@@ -3,16 +3,13 @@
 It does not import TensorFlow, so that bad input is refused at once.
 """
 
-import contextlib
 import dataclasses
-import threading
 from typing import Any, Callable, Mapping, NamedTuple, Optional, Sequence, Union
 
 from impala_tf import config as config_lib
 from impala_tf.runs import gin_config
 from impala_tf.runs import run_directory
 from impala_tf.runs import video as video_lib
-from impala_tf.runtime import plurals
 from impala_tf.runtime import stop_signals
 from impala_tf.runtime import user_modules
 from impala_tf.storage import files
@@ -20,7 +17,6 @@ from impala_tf.storage import shipped
 from impala_tf.suites import levels as levels_lib
 from impala_tf.suites import suite as suite_lib
 
-_SLOW_SECS = 5.  # After which it is said that environments are made.
 _EPISODES = 200  # Games on a level of no suite.
 MAX_ENVS = 32  # Games at once, by default.
 _MAX_SEED = 2**30  # Emulators take an int32, and each has its own.
@@ -148,15 +144,8 @@ def play_in_turn(games: Games, config: config_lib.Config,
     suite = levels_lib.suite_of(level)
     episodes = games.episodes or (suite.episodes if suite else _EPISODES)
     num_envs = min(episodes, games.num_envs)
-    slow = threading.Timer(_SLOW_SECS, print, [
-        f'making {plurals.counted(num_envs, "environment")} of {level} '
-        '(--num_envs for fewer)'], {'flush': True})
-    slow.start()
-    with contextlib.ExitStack() as stack:
-      stack.callback(slow.cancel)
-      environment = stack.enter_context(
-          stop_signals.Closing(make_environment(level, num_envs)))
-      slow.cancel()
+    with stop_signals.Closing(
+        make_environment(level, num_envs)) as environment:
       # Named before it is played and kept before it is closed: some simulators
       # can end the whole process in either.
       print(f'{i} of {len(levels)}: {level}', end=' ', flush=True)

@@ -164,6 +164,20 @@ def test_run_begins_with_another_ones_parameters_and_with_those_as_targets(
         _config(), str(tmp_path / 'other'), source, 'newest')
 
 
+@pytest.mark.parametrize('optimizer, start, expected', [
+    ('shared_rmsprop', 0., [0.]), ('shared_rmsprop', 1., [1.]),
+    ('rmsprop', 0.5, [0.5] * 3), ('momentum_sgd', 1., [0.] * 3)])
+def test_mean_squares_begin_where_the_config_says_and_momenta_at_0(
+    tmp_path, optimizer, start, expected):
+  slots = shared_parameters.Learner(_config(
+      asynchronous=config_lib.AsyncConfig(
+          num_workers=3, optimizer=optimizer, initial_mean_square=start)),
+                                    str(tmp_path)).store.slots
+  assert len(slots) == len(expected)
+  for slot, value in zip(slots, expected):
+    assert (slot == value).all()
+
+
 def test_one_nan_spoils_one_return_and_no_parameter(tmp_path, monkeypatch):
   spoilt_catch.spoil_one_reward(monkeypatch)
   rows = _rows(_config(total_frames=90), tmp_path)
@@ -254,21 +268,17 @@ def _train(config, run_dir, *bindings):
 @pytest.mark.slow
 @pytest.mark.nightly
 @pytest.mark.timeout(3600)
-def test_catch_is_learned(tmp_path):
-  last = _train('configs/a3c/catch.gin', tmp_path)[-1]
-  assert last['episode_return'] >= 0.95
-
-
-@pytest.mark.slow
-@pytest.mark.nightly
-@pytest.mark.timeout(3600)
 @pytest.mark.parametrize(
-    'algorithm', ['one_step_q', 'one_step_sarsa', 'n_step_q'])
-def test_values_of_catch_are_learned(algorithm, tmp_path):
-  """Plays greedily, since in training some workers explore for ever."""
-  _train('configs/a3c/catch.gin', tmp_path,
-         f'ExperimentConfig.algorithm = {algorithm!r}',
-         'ExperimentConfig.total_frames = 150_000')
+    'algorithm', ['a3c', 'one_step_q', 'one_step_sarsa', 'n_step_q'])
+def test_catch_is_learned(algorithm, tmp_path):
+  """Values play greedily: in training some workers explore for ever."""
+  bindings = [] if algorithm == 'a3c' else [
+      f'ExperimentConfig.algorithm = {algorithm!r}',
+      'ExperimentConfig.total_frames = 150_000']
+  last = _train('configs/a3c/catch.gin', tmp_path, *bindings)[-1]
+  if not bindings:
+    assert last['episode_return'] >= 0.95
+    return
   result = evaluation.evaluate(
       saved.load_agent(str(tmp_path)).agent, catch.CatchEnvironment(10, 7),
       num_episodes=100, seed=0)
