@@ -134,12 +134,7 @@ class Worker:
 
 
 class WorkersInTurn:
-  """The workers of one process, in turns.
-
-  Attributes:
-    stopwatch: seconds spent on weights, environment, inference, assembly,
-      gradients and write.
-  """
+  """The workers of one process, in turns; `stopwatch` has seconds by phase."""
 
   def __init__(self, config: config_lib.Config, link: links.Link,
                agent: agent_lib.Agent, workers: Sequence[Worker],

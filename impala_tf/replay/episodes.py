@@ -28,11 +28,7 @@ RecomputeFn = Callable[[types.Unroll], Any]
 
 
 class Chains:
-  """The growing chains of an actor's unrolls.
-
-  Attributes:
-    num_kept: number of unrolls, of all environments, to keep for a chain.
-  """
+  """The growing chains of an actor's unrolls, `num_kept` of which are kept."""
 
   def __init__(self, max_unrolls: int, num_envs: int):
     """Starts without unrolls; at most `max_unrolls` of a chain are learned."""

@@ -35,10 +35,7 @@ MakeLinkFn = Callable[
 
 def find_store(config: config_lib.Config, address: str
                ) -> Optional[store_lib.Store]:
-  """Opens the learner's memory; None if gradients are to be sent instead.
-
-  For errors see `run_actor`.
-  """
+  """Opens the learner's memory; None if gradients are to be sent instead."""
   tables = reverb_calls.server_info(reverb.Client(address))
   if config_table.table_name(config) not in tables:
     raise ConnectionError('the learner there is of another config now')
@@ -68,10 +65,7 @@ def connect(config: config_lib.Config, address: str,
 def make_workers(config: config_lib.Config, make_link: MakeLinkFn,
                  task: int, num_processes: int, seed: int
                  ) -> worker_lib.WorkersInTurn:
-  """Makes the workers of process `task` among `num_processes`.
-
-  For `seed` see `learner_with_actors.run_actor`.
-  """
+  """Makes the workers of process `task`; see `run_actor` for `seed`."""
   algorithm, options = algorithms.get(config), config.asynchronous
   num_slots = store_lib.num_slots(options.optimizer, options.num_workers)
   agent: Any = None

@@ -51,18 +51,13 @@ class Publisher(weights.Publisher):
 
 
 class Learner:
-  """The learner's process, which logs and saves.
-
-  Attributes:
-    server: the shared parameters as variables.
-    store: the workers' memory.
-  """
+  """The learner's process, which logs and saves what workers do in `store`."""
 
   def __init__(self, config: config_lib.Config, run_dir: str):
-    """Makes the parts and restores the newest checkpoint.
+    """Makes the parts and restores the newest checkpoint in `run_dir`.
 
-    `run_dir` must exist. Raises ConfigError if the config cannot be trained,
-    CheckpointError if all checkpoints are damaged.
+    Raises ConfigError if the config cannot be trained, CheckpointError if all
+    checkpoints are damaged.
     """
     environment = experiment.make_probe_environment(config)
     beginning.show_remarks(environment.remarks)

@@ -135,8 +135,7 @@ class _Learner:
     publisher.publish(0)
     self.intake = links.Intake(
         self.address, store, apply or links.make_apply(_CONFIG, store),
-        publisher,
-        _CONFIG.experiment.total_frames)
+        publisher, _CONFIG.experiment.total_frames)
 
   def wait_for_updates(self, number):
     programs.wait_until(
@@ -156,9 +155,8 @@ class _Learner:
 class _UpToDate:
   """A fetcher that waits for the parameters after all that was pushed."""
 
-  def __init__(self, fetcher, learner):
+  def __init__(self, fetcher):
     self._fetcher = fetcher
-    self._learner = learner
     self._pushed = 0
 
   @property
@@ -188,8 +186,7 @@ def test_table_gives_the_numbers_of_shared_memory(tmp_path):
   def make_link(agent, target_agent):
     assert target_agent is None
     fetcher = weights.Fetcher(learner.address, agent.published_variables)
-    return links.TableLink(
-        learner.address, _UpToDate(fetcher, learner))
+    return links.TableLink(learner.address, _UpToDate(fetcher))
 
   fresh = learner.store.parameters.copy()
   _play(make_link)
