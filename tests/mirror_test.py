@@ -18,15 +18,13 @@ COVERED_ELSEWHERE = {
         'tests/algorithms/table_test.py', 'has fields, which rows fill'),
     **{f'impala_tf/roles/{name}.py': (
         'tests/roles/in_process_test.py', 'is run by that')
-       for name in ('endpoint', 'learner_parts', 'learner_state',
-                    'learner_with_actors', 'learning')},
-    **{f'impala_tf/roles/{name}.py': (
+       for name in ('endpoint', 'learner_parts', 'learner_with_actors',
+                    'learning')},
+    **{f'impala_tf/{name}.py': (
         'tests/roles/shared_parameters_test.py', 'is run by that')
-       for name in ('a3c_learner', 'a3c_workers')},
+       for name in ('a3c/parameter_server', 'roles/a3c_workers')},
     'impala_tf/core/transport.py': (
         'tests/core/experiment_test.py', 'is the other half of the wiring'),
-    'impala_tf/replay/kinds.py': (
-        'tests/core/learner_test.py', 'splits metrics in the graph there'),
     'impala_tf/runs/training_log.py': (
         'tests/core/loop_test.py', 'writes the rows of that loop'),
     'impala_tf/comms/sampling.py': (
@@ -39,8 +37,6 @@ COVERED_ELSEWHERE = {
         'tests/cli/train_test.py', 'is what that program does'),
     'impala_tf/roles/replay_server.py': (
         'tests/faults/shared_replay_test.py', 'is a process, killed there'),
-    'impala_tf/a3c/links.py': (
-        'tests/a3c/worker_test.py', 'is what those workers pull and push by'),
     **{f'impala_tf/config/{name}.py': (
         'tests/config/config_test.py', 'is a section of the config')
        for name in ('actor', 'agent', 'asynchronous', 'atari', 'dmlab',
@@ -90,6 +86,7 @@ OF_NO_MODULE = {
     'tests/launch/scripts_test.py': 'shell scripts',
     'tests/launch/setup_test.py': 'launch/setup.sh',
     'tests/launch/several_learners_test.py': 'whole runs of several learners',
+    'tests/roles/population_in_process_test.py': 'members of populations',
     'tests/layers_test.py': 'the tree',
     'tests/maths/vtrace_theory_test.py': "V-trace's theorems, beyond its code",
     'tests/mirror_test.py': 'the tree',

@@ -2,19 +2,34 @@
 
 The workers of a process pull parameters as a segment begins, and push a
 gradient as it ends. On the learner's machine both happen in memory that the
-processes share (`MemoryLink`). Others use the learner's tables
-(`gradient_table.TableLink`), and the learner changes its memory itself.
+processes share (`MemoryLink`). Workers of other machines fetch parameters from
+the learner's table, as actors do, and put gradients into a short queue
+(`TableLink`). The learner applies one after another (`Intake`): a parameter
+server, as A3C on several machines has in table 1 of Espeholt et al. 2018
+(arXiv:1802.01561).
 """
 
-from typing import Callable, Dict, NamedTuple, Optional, Protocol
+import json
+import threading
+from typing import Callable, Dict, Iterator, NamedTuple, Optional, Union
 
 import numpy as np
+import reverb
+import tensorflow as tf
 
 from impala_tf import config as config_lib
-from impala_tf.a3c import optimizers
 from impala_tf.a3c import store as store_lib
 from impala_tf.agents import acting
 from impala_tf.agents import agent as agent_lib
+from impala_tf.comms import reverb_calls
+from impala_tf.core import weights
+
+_TABLE = 'gradients'
+# A gradient that waits grows old; a full queue makes workers wait instead.
+_CAPACITY = 8
+# The record that the learner makes of a text must fit, too. It has the learning
+# rate and the lag besides.
+_TEXT_BYTES = store_lib.RECORD_BYTES - 128
 
 
 class Contribution(NamedTuple):
@@ -31,16 +46,6 @@ class Contribution(NamedTuple):
   episode: Dict[str, float]
 
 
-class Link(Protocol):
-  """A process's way to the shared parameters."""
-
-  def pull(self) -> store_lib.Counts:
-    """Brings the agent up to date; returns counts from before that."""
-
-  def push(self, contribution: Contribution) -> None:
-    """Changes the shared parameters by a contribution."""
-
-
 def make_apply(config: config_lib.Config, store: store_lib.Store
                ) -> Callable[[Contribution], None]:
   """Returns a function that changes the shared parameters and records it.
@@ -49,7 +54,7 @@ def make_apply(config: config_lib.Config, store: store_lib.Store
   """
   optimizer, options = config.optimizer, config.asynchronous
   total_frames = config.experiment.total_frames
-  update = optimizers.make(
+  update = store_lib.make_optimizer(
       options.optimizer, optimizer.decay, optimizer.epsilon)
 
   def apply(contribution: Contribution) -> None:
@@ -76,7 +81,6 @@ class MemoryLink:
 
   def __init__(self, config: config_lib.Config, store: store_lib.Store,
                agent: agent_lib.Agent, target_agent: Optional[agent_lib.Agent]):
-    """Prepares copies to the agent and, of theta-minus, to the target agent."""
     self._store = store
     self.push = make_apply(config, store)
     size = store.parameters.size
@@ -88,10 +92,100 @@ class MemoryLink:
     self._num_syncs = -1  # Of the target agent's parameters.
 
   def pull(self) -> store_lib.Counts:
-    """Copies the shared parameters, and the target's if they are new."""
+    """Brings the agent up to date; returns counts from before that."""
     counts = self._store.counts
     self._assign(self._copy(self._store.parameters))
     if self._assign_target and counts.num_syncs != self._num_syncs:
       self._assign_target(self._copy(self._store.target_parameters))
       self._num_syncs = counts.num_syncs
     return counts
+
+
+def make_table(num_parameters: int) -> reverb.Table:
+  """Makes the queue: first in, first out, each contribution read once."""
+  return reverb.Table.queue(_TABLE, _CAPACITY, signature=(
+      tf.TensorSpec([num_parameters], tf.float32, 'gradient'),
+      # A writer's texts must be of one length.
+      tf.TensorSpec([_TEXT_BYTES], tf.uint8, 'json')))
+
+
+class TableLink:
+  """A link through the tables of a learner on another machine."""
+
+  def __init__(self, address: str, fetcher: weights.Fetcher):
+    """Connects to the server; `fetcher` must have parameters already."""
+    self._fetcher = fetcher
+    self._client = reverb.Client(address)
+    self._writer = self._client.trajectory_writer(num_keep_alive_refs=1)
+
+  def pull(self) -> store_lib.Counts:
+    """Fetches parameters; returns the counts behind them.
+
+    Raises ConnectionError if the server does not answer, or is of another run.
+    """
+    version = self._fetcher.fetch()
+    assert version is not None  # See `__init__`.
+    # Nobody here has a target network that could be replaced.
+    return store_lib.Counts(self._fetcher.frames, version, num_syncs=0)
+
+  def push(self, contribution: Contribution) -> None:
+    """Waits until the queue has taken a contribution.
+
+    Raises ConnectionError without a server, ValueError for too many metrics.
+    """
+    facts = contribution._asdict()
+    gradient = facts.pop('gradient')
+    text = store_lib.encode(facts, _TEXT_BYTES)
+    reverb_calls.insert(
+        self._client, self._writer, _TABLE,
+        [gradient, np.frombuffer(text.ljust(_TEXT_BYTES), np.uint8)])
+
+
+Link = Union[MemoryLink, TableLink]
+
+
+def contributions(address: str) -> Iterator[Contribution]:
+  """Yields contributions from the queue of this process's server."""
+  dataset = reverb.TrajectoryDataset.from_table_signature(
+      server_address=address, table=_TABLE,
+      # Read ahead, it would grow old; and see `sampling.samples`.
+      max_in_flight_samples_per_worker=1, num_workers_per_iterator=1)
+  for sample in dataset.as_numpy_iterator():
+    gradient, text = sample.data
+    yield Contribution(gradient, **json.loads(bytes(text)))
+
+
+class Intake:
+  """A thread that applies contributions from the table, one after another."""
+
+  def __init__(self, address: str, store: store_lib.Store,
+               apply: Callable[[Contribution], None],
+               publisher: weights.Publisher, total_frames: int):
+    """Starts the thread, with the address of this process's server.
+
+    `store` must be opened for this thread alone: a lock on the same file would
+    not keep out other threads of the process.
+    """
+    self._address = address
+    self._store = store
+    self._apply = apply
+    self._publisher = publisher
+    self._total_frames = total_frames
+    self._error: Optional[Exception] = None
+    self._thread = threading.Thread(target=self._run, daemon=True)
+    self._thread.start()
+
+  def check(self) -> None:
+    """Raises RuntimeError if the thread has failed."""
+    if self._error is not None:
+      raise RuntimeError('applying gradients failed') from self._error
+
+  def _run(self) -> None:
+    try:
+      for contribution in contributions(self._address):
+        if self._store.counts.num_frames >= self._total_frames:
+          return  # The learner is about to end.
+        self._apply(contribution)
+        self._publisher.publish(self._store.counts.num_updates)
+    except Exception as error:  # pylint: disable=broad-except
+      self._error = error

@@ -5,6 +5,7 @@ records, and the learner's loop logs them; see `roles.shared_parameters`.
 """
 
 import collections
+import dataclasses
 import time
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence
 
@@ -14,7 +15,6 @@ import tensorflow as tf
 
 from impala_tf import config as config_lib
 from impala_tf import types
-from impala_tf.a3c import optimizers
 from impala_tf.a3c import store as store_lib
 from impala_tf.a3c import worker as worker_lib
 from impala_tf.agents import acting
@@ -48,7 +48,6 @@ class ParameterServer:
 
   def __init__(self, config: config_lib.Config,
                environment: environment_lib.BatchedEnvironment):
-    """Makes fresh parameters, the same for the same seed."""
     self.agent = experiment.make_agent(config, environment)
     self.hyperparameters = hyperparameters_lib.Hyperparameters(config)
     self.num_updates = tf.Variable(0, trainable=False, dtype=tf.int64)
@@ -59,7 +58,7 @@ class ParameterServer:
     self._assign = acting.make_assign(self.agent.trainable_variables)
     parameters = worker_lib.flatten(self.agent)
     name = config.asynchronous.optimizer
-    shape = [optimizers.num_slots(name, config.asynchronous.num_workers),
+    shape = [store_lib.num_slots(name, config.asynchronous.num_workers),
              parameters.size]
     # Momenta begin at 0.
     start = 0. if name == 'momentum_sgd' else (
@@ -109,31 +108,28 @@ class ParameterServer:
     self.memory.target_parameters.assign(store.target_parameters)
 
 
+@dataclasses.dataclass
 class SegmentReader:
   """A reader of the workers' records, in batches of all that are new."""
-
-  def __init__(self, server: ParameterServer, store: store_lib.Store,
-               poll_secs: float, on_poll: Callable[[], None]):
-    """Looks every `poll_secs`; `on_poll` is called before, and may raise."""
-    self._server = server
-    self._store = store
-    self._poll_secs = poll_secs
-    self._on_poll = on_poll
-    self._num_read = 0
+  server: ParameterServer
+  store: store_lib.Store
+  poll_secs: float
+  on_poll: Callable[[], None]  # Called before each look; may raise.
+  num_read: int = 0
 
   def poll(self, control: control_lib.LoopControl) -> Optional[Segments]:
     """Returns new records; None if there are none, and `control` hears why."""
-    self._on_poll()
-    time.sleep(self._poll_secs)
-    records, self._num_read = self._store.new_records(self._num_read)
+    self.on_poll()
+    time.sleep(self.poll_secs)
+    records, self.num_read = self.store.new_records(self.num_read)
     if not records:
-      control.on_wait(self._store.problem)
+      control.on_wait(self.store.problem)
       return None
-    version = self._server.num_updates.numpy()
+    version = self.server.num_updates.numpy()
     lags = np.array([record['lag'] for record in records], np.int64)
     return Segments(
         _ends_of_episodes(records), tf.constant(version - lags),
-        tf.zeros(len(records), tf.int32), records, self._store.counts)
+        tf.zeros(len(records), tf.int32), records, self.store.counts)
 
 
 def _ends_of_episodes(records: Sequence[Record]) -> types.EnvOutput:
@@ -152,18 +148,16 @@ def _ends_of_episodes(records: Sequence[Record]) -> types.EnvOutput:
       episode_steps=of_episodes('episode_steps', np.int32))
 
 
+@dataclasses.dataclass
 class SegmentMetrics:
   """A callback that averages the metrics of segments that were not skipped."""
-
-  def __init__(self, skipped: skipped_updates.SkippedUpdates):
-    self._skipped = skipped
+  skipped: skipped_updates.SkippedUpdates
 
   def after_update(self, update: interfaces.Update) -> None:
-    """Sets the update's metrics."""
     values: Dict[str, List[float]] = collections.defaultdict(list)
     for record in update.batch.records:
-      if not self._skipped.add(record['metrics']['gradient_norm'],
-                               record['worker']):
+      if not self.skipped.add(record['metrics']['gradient_norm'],
+                              record['worker']):
         for name, value in record['metrics'].items():
           values[name].append(value)
     update.metrics = {name: float(np.mean(numbers))

@@ -11,15 +11,15 @@ The memory is an anonymous file of the process that makes it
 
 import contextlib
 import fcntl
+import functools
 import json
 import mmap
 import os
 import secrets
-from typing import IO, Any, Iterable, NamedTuple, Optional
+from typing import IO, Any, Callable, Iterable, NamedTuple, Optional
 
 import numpy as np
 
-from impala_tf.a3c import optimizers
 from impala_tf.comms import anonymous_files
 
 _PREFIX = 'shared_parameters-'
@@ -36,6 +36,60 @@ RECORD_BYTES = 2048  # With the length at its beginning.
 _LENGTH_BYTES = 8  # At the beginning of each record.
 # Without an answer in this time, whoever reads records tries again later.
 _READ_LOCK_SECS = 0.05
+
+# Takes a step in place: parameters, the optimiser's memory of them, their
+# gradient, float32 [N] each, and the learning rate. It works elementwise, so
+# that vectors may be processed block by block. NumPy only: TensorFlow's own
+# operations lock the vectors they change.
+UpdateFn = Callable[[np.ndarray, np.ndarray, np.ndarray, float], None]
+
+
+def rmsprop(parameters: np.ndarray, mean_squares: np.ndarray,
+            gradient: np.ndarray, learning_rate: float, decay: float,
+            epsilon: float) -> None:
+  """Takes a step of RMSProp, not centred, in place.
+
+    g <- decay g + (1 - decay) gradient^2
+    parameters <- parameters - learning_rate gradient / sqrt(g + epsilon)
+
+  Equation S2. Vectors are float32 [N], g (`mean_squares`) is 0 or more, the
+  gradient finite.
+  """
+  # Read once: another process may write meanwhile, and a value that is half old
+  # and half new could be negative, which has no root.
+  mean_square = decay * mean_squares + (1 - decay) * np.square(gradient)
+  mean_squares[:] = mean_square
+  mean_square += epsilon
+  np.sqrt(mean_square, out=mean_square)
+  np.divide(gradient, mean_square, out=mean_square)
+  mean_square *= learning_rate
+  parameters -= mean_square
+
+
+def momentum_sgd(parameters: np.ndarray, momenta: np.ndarray,
+                 gradient: np.ndarray, learning_rate: float,
+                 decay: float) -> None:
+  """Takes a step of stochastic gradient descent with momentum, in place.
+
+  m <- decay m + (1 - decay) gradient
+  parameters <- parameters - learning_rate m
+  """
+  momentum = decay * momenta + (1 - decay) * gradient
+  momenta[:] = momentum
+  momentum *= learning_rate
+  parameters -= momentum
+
+
+def make_optimizer(name: str, decay: float, epsilon: float) -> UpdateFn:
+  """Makes the optimiser 'shared_rmsprop', 'rmsprop' or 'momentum_sgd'."""
+  if name == 'momentum_sgd':
+    return functools.partial(momentum_sgd, decay=decay)
+  return functools.partial(rmsprop, decay=decay, epsilon=epsilon)
+
+
+def num_slots(name: str, num_workers: int) -> int:
+  """Counts the vectors of mean squares, or momenta, of all workers together."""
+  return 1 if name == 'shared_rmsprop' else num_workers
 
 
 def encode(record: dict[str, Any], room_bytes: int) -> bytes:
@@ -94,7 +148,6 @@ class Store:
 
   @property
   def counts(self) -> Counts:
-    """The present counts, read without a lock."""
     return Counts(*(int(self._header[name]) for name in Counts._fields))
 
   def set_counts(self, num_frames: int, num_updates: int) -> None:
@@ -119,7 +172,7 @@ class Store:
         f'process {pid} has the lock of the shared parameters; if it is '
         f'stopped, `kill -CONT {pid}` lets it go on')
 
-  def push(self, update: optimizers.UpdateFn, slot: int, gradient: np.ndarray,
+  def push(self, update: UpdateFn, slot: int, gradient: np.ndarray,
            learning_rate: float) -> None:
     """Takes a step of an optimiser, while others may change the parameters.
 
@@ -164,7 +217,6 @@ class Store:
       fcntl.flock(self._file.fileno(), fcntl.LOCK_UN)
 
   def sync_target(self) -> None:
-    """Copies theta to theta-minus."""
     np.copyto(self.target_parameters, self.parameters)
 
   def new_records(self, num_read: int) -> tuple[list[dict[str, Any]], int]:
@@ -200,11 +252,8 @@ def make(num_parameters: int, num_slots: int) -> Store:
       file.fileno(), _aligned(_HEADER.itemsize)
       + (2 + num_slots) * _aligned(4 * num_parameters)
       + _NUM_RECORDS * RECORD_BYTES)
-  with mmap.mmap(file.fileno(), _HEADER.itemsize) as memory:
-    header = np.zeros([], _HEADER)
-    header['num_parameters'] = num_parameters
-    header['num_slots'] = num_slots
-    memory[:] = header.tobytes()
+  file.write(
+      np.array((num_parameters, num_slots, 0, 0, 0, 0), _HEADER).tobytes())
   return Store(file, anonymous_files.name(_PREFIX, token, file),
                f'/proc/self/fd/{file.fileno()}')
 

@@ -7,7 +7,7 @@ a process; each worker owns only its environment, memory and exploration.
 `links` hides where parameters come from and gradients go.
 """
 
-from typing import Any, Callable, List, Optional, Sequence
+from typing import Any, Callable, Dict, List, Optional, Sequence
 
 import dm_env
 import numpy as np
@@ -41,48 +41,27 @@ class SegmentBuffer:
   """
 
   def __init__(self, max_steps: Optional[int]):
-    """Sets T; the first step, which shows the shapes, allocates.
-
-    If `max_steps` is None T is the episode's length, padded to a power of two.
-    """
+    """Sets T; None for the episode's length, padded to a power of two."""
     self._max_steps = max_steps
-    self._capacity = 0  # Rows.
-    self._arrays: Any = None
-    self._input_buffers: Any = None
-    self._core_state = ()
-    self._last = -1  # The newest row.
+    self._rows: List[Any] = []
+    self._core_state: Any = ()
+    self._input_buffers: Dict[int, Any] = {}  # By number of rows.
 
   def begin(self, core_state: Any) -> None:
     """Begins a segment with the memory before x_0, tensors [1, ...]."""
     self._core_state = core_state
-    self._last = -1
+    self._rows = []
 
   def record(self, env_output: types.EnvOutput,
              agent_output: types.AgentOutput) -> None:
-    """Adds x_t with the action chosen there, leading [1] each."""
-    row = env_output, agent_output
-    self._last += 1
-    if self._last >= self._capacity:
-      self._grow(row)
-    acting.put_rows(self._arrays, self._last, row)
-
-  def _grow(self, row: Any) -> None:
-    """Makes room for twice as many steps, or for the most there may be."""
-    steps = self._max_steps or max(
-        _MIN_EPISODE_STEPS, 2 * (self._capacity - 1))
-    old, num_rows = self._arrays, self._capacity
-    self._capacity = steps + 1
-    self._arrays = tf.nest.map_structure(
-        lambda x: np.zeros((self._capacity, *x.shape), x.dtype), row)
-    self._input_buffers = tf.nest.map_structure(
-        lambda array: acting.InputBuffer(array, self._capacity), self._arrays)
-    if old is not None:
-      acting.put_rows(self._arrays, slice(num_rows), old)
+    """Adds a copy of x_t with the action chosen there, leading [1] each."""
+    self._rows.append(tf.nest.map_structure(
+        np.copy, (env_output, agent_output)))
 
   @property
   def num_steps(self) -> int:
     """Transitions of the segment so far."""
-    return self._last
+    return len(self._rows) - 1
 
   def unroll(self) -> types.Unroll:
     """Returns the segment, padded; the next segment overwrites it.
@@ -90,24 +69,24 @@ class SegmentBuffer:
     Versions and levels are empty: the policy that acted learns, and there is
     one level.
     """
-    num_steps = self._max_steps or max(
-        _MIN_EPISODE_STEPS, 1 << (self._last - 1).bit_length())
-    self._pad(num_steps + 1)
+    num_rows = 1 + (self._max_steps or max(
+        _MIN_EPISODE_STEPS, 1 << (self.num_steps - 1).bit_length()))
+    last, agent_output = self._rows[-1]
+    padding = last._replace(
+        step_type=np.full_like(last.step_type, _FIRST),
+        reward=np.zeros_like(last.reward),
+        discount=np.ones_like(last.discount)), agent_output
+    arrays = tf.nest.map_structure(
+        lambda *values: np.stack(values), *self._rows,
+        *[padding] * (num_rows - len(self._rows)))
+    if num_rows not in self._input_buffers:
+      self._input_buffers[num_rows] = tf.nest.map_structure(
+          lambda array: acting.InputBuffer(array, num_rows), arrays)
     env_outputs, agent_outputs = tf.nest.map_structure(
-        lambda buffer, array: buffer.tensor(
-            array[:num_steps + 1], num_steps + 1),
-        self._input_buffers, self._arrays)
+        lambda buffer, array: buffer.tensor(array, num_rows),
+        self._input_buffers[num_rows], arrays)
     return types.Unroll(env_outputs, agent_outputs, self._core_state,
                         policy_version=(), level_index=())
-
-  def _pad(self, num_rows: int) -> None:
-    padding = slice(self._last + 1, num_rows)
-    acting.put_rows(self._arrays, padding, tf.nest.map_structure(
-        lambda array: array[self._last], self._arrays))
-    steps = self._arrays[0]
-    steps.step_type[padding] = _FIRST
-    steps.reward[padding] = 0
-    steps.discount[padding] = 1
 
 
 class Worker:
@@ -122,10 +101,7 @@ class Worker:
   def __init__(self, name: str, slot: int,
                environment: environment_lib.BatchedEnvironment,
                core_state: Any, seed: int):
-    """Starts the environment, with the memory of a first step.
-
-    `seed` is for drawing final epsilons.
-    """
+    """Starts the environment; `seed` is for drawing final epsilons."""
     self.name = name
     self.slot = slot
     self.environment = environment
@@ -138,7 +114,6 @@ class Worker:
     self.final_epsilon = exploration.draw_final_epsilon(self._rng)
 
   def step(self) -> None:
-    """Takes the chosen action."""
     assert self.agent_output is not None  # A choice comes before each step.
     timestep = self.environment.step(self.agent_output.action)
     self.env_output = self._counter.env_output(
@@ -159,20 +134,15 @@ class Worker:
 
 
 class WorkersInTurn:
-  """The workers of one process, in turns.
-
-  Attributes:
-    stopwatch: seconds spent on weights, environment, inference, assembly,
-      gradients and write.
-  """
+  """The workers of one process, in turns; `stopwatch` has seconds by phase."""
 
   def __init__(self, config: config_lib.Config, link: links.Link,
                agent: agent_lib.Agent, workers: Sequence[Worker],
                gradients_fn: GradientsFn, seed: int):
-    """Stores the parts; the first segment traces the graph.
+    """Stores the parts; `seed` is for sampling actions.
 
     `gradients_fn` computes those of an unroll [T+1, 1] at the agent's
-    parameters. `seed` is for sampling actions.
+    parameters.
     """
     self._link = link
     self._agent = agent
@@ -213,19 +183,16 @@ class WorkersInTurn:
     lap('write')
 
   def close(self) -> None:
-    """Ends the environments."""
     for worker in self._workers:
       worker.environment.close()
 
   def _explore(self, worker: Worker, num_frames: int) -> None:
-    """Sets the epsilon of an agent that has one."""
     if self._explores:
       self._agent.epsilon.assign(exploration.annealed_epsilon(
           worker.final_epsilon, num_frames,
           self._options.epsilon_anneal_frames))
 
   def _play(self, worker: Worker, num_frames: int) -> None:
-    """Plays until the segment is full or the episode ends."""
     lap = self.stopwatch.lap
     self._buffer.begin(worker.core_state)
     agent_output = worker.agent_output
@@ -249,7 +216,6 @@ class WorkersInTurn:
       self._buffer.record(worker.env_output, agent_output)
 
   def _act(self, worker: Worker) -> types.AgentOutput:
-    """Chooses a worker's action; notes and returns the choice."""
     self._policy.core_state = worker.core_state
     agent_output = self._policy.act(worker.env_output)
     worker.agent_output = agent_output
@@ -268,7 +234,6 @@ class WorkersInTurn:
 
   def _contribution(self, worker: Worker, version: int, gradient: np.ndarray,
                     numbers: np.ndarray) -> links.Contribution:
-    """Puts together the segment's contribution."""
     metrics = dict(zip(self._metric_names, map(float, numbers)))
     if (self._buffer.num_steps == 1 and worker.has_ended
         and worker.env_output.discount[0]):
@@ -277,11 +242,10 @@ class WorkersInTurn:
       metrics = {'gradient_norm': metrics['gradient_norm']}
     if self._explores:
       metrics['exploration'] = float(self._agent.epsilon)
-    episode = {}
-    if worker.has_ended:
-      episode = {
-          'episode_return': float(worker.env_output.episode_return[0]),
-          'episode_steps': int(worker.env_output.episode_steps[0])}
+    episode = {
+        'episode_return': float(worker.env_output.episode_return[0]),
+        'episode_steps': int(worker.env_output.episode_steps[0])
+    } if worker.has_ended else {}
     return links.Contribution(
         gradient, worker.name, worker.slot, version,
         self._buffer.num_steps * worker.environment.frames_per_step, metrics,

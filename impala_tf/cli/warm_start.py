@@ -36,8 +36,8 @@ def _write(run_dir: str, source: str, *modules: str) -> None:
   with contextlib.redirect_stdout(sys.stderr):
     user_modules.load(modules)
     # Here, since it imports TensorFlow, which takes seconds.
-    from impala_tf.roles import warm_start
-    lines = warm_start.write_first_checkpoint(
+    from impala_tf.roles import learner_state
+    lines = learner_state.write_first_checkpoint(
         gin_config.load(gin_config.config_path(run_dir)), run_dir, directory,
         which)
   for line in lines:

@@ -25,13 +25,16 @@ from impala_tf.runtime import sizing
 
 
 def make_tables(config: config_lib.Config, spec: types.Unroll,
-                queue_capacity: int, has_replay: bool) -> List[reverb.Table]:
+                has_replay: bool) -> List[reverb.Table]:
   """Makes the queue and, if unrolls are replayed here, the replay.
 
-  Actors block once `queue_capacity` unrolls wait. `has_replay` is False if the
-  replay is on another server. Raises ConfigError if memory is too small for it.
+  `has_replay` is False if the replay is on another server. Raises ConfigError
+  if memory is too small for it.
   """
-  tables = [queue_lib.make_queue(spec, queue_capacity)]
+  capacity = config.learner.queue_capacity
+  if config.experiment.in_process:  # Nobody reads while the actor plays.
+    capacity = config.num_fresh + sizing.fitted(config.actor.num_envs)
+  tables = [queue_lib.make_queue(spec, capacity)]
   if config.num_replayed and has_replay:
     tables.append(make_replay(config, spec))
   return tables

@@ -27,22 +27,18 @@ def ancestry(events: Events, member: str) -> List[Stretch]:
   """Traces a member's present parameters back to the start, oldest first."""
   stretches: List[Stretch] = []
   end: float = math.inf
-  last = len(events[member])
-  while True:
-    decisions = events[member][:last]
-    copies = [i for i, event in enumerate(decisions) if event.is_copy]
-    first = copies[-1] if copies else 0
-    start = decisions[first].frames if copies else 0
-    stretches.insert(0, Stretch(member, start, end, tuple(decisions[first:])))
-    if not copies:
-      return stretches
-    copied = decisions[first]
+  decisions = events[member]
+  while copies := [i for i, event in enumerate(decisions) if event.is_copy]:
+    copied = decisions[copies[-1]]
+    stretches.insert(0, Stretch(
+        member, copied.frames, end, tuple(decisions[copies[-1]:])))
     # The copied checkpoint was published after the elder's decision of that
     # number. Each such step leads to an earlier time, so that there is an end.
     assert copied.partner_evolution is not None  # It was a copy.
     assert copied.partner_frames is not None
-    member, last = copied.partner, copied.partner_evolution
-    end = copied.partner_frames
+    member, end = copied.partner, copied.partner_frames
+    decisions = events[member][:copied.partner_evolution]
+  return [Stretch(member, 0, end, tuple(decisions)), *stretches]
 
 
 def backtracked(stretches: Sequence[Stretch],

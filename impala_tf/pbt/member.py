@@ -4,6 +4,7 @@ Appendix F of Espeholt et al. 2018. Members are ordinary runs. Each compares
 itself with the last publication of another, and none waits for another.
 """
 
+import contextlib
 import os
 import time
 from typing import Dict, Optional, Tuple
@@ -138,7 +139,6 @@ class Member:
                         '%s', error)
 
   def _count(self, unroll: types.Unroll) -> None:
-    """Adds the episodes of an update's new unrolls."""
     env_outputs, num_fresh = unroll.env_outputs, self._config.num_fresh
     # x_0 was the last step of an earlier unroll and was counted there.
     is_first = env_outputs.step_type.numpy()[1:, :num_fresh] == int(
@@ -204,7 +204,6 @@ class Member:
         other.frames if other else None, copied, before, after)
 
   def _values(self) -> Dict[str, float]:
-    """Returns the present values of all hyper-parameters."""
     variables = self._learner.hyperparameters
     return {name: float(variable.numpy())
             for name in population_config.ADAPTABLE
@@ -271,20 +270,18 @@ def compare(run_dir: str, partner: str, score: float, margin: float,
     if other is None or not rules.exploit(score, other.score, margin):
       return other, None
     path = populations.path(run_dir, target)
-    try:
+    with contextlib.suppress(FileNotFoundError):
       populations.copy_parameters(
           populations.path(partner_dir, other.checkpoint), path)
-    except FileNotFoundError:  # It has published another meanwhile.
-      continue
-    # Read before the event is written: afterwards there is no way back.
-    if checkpoint_lib.is_whole(path):
-      return other, target
-    if populations.read_published(partner_dir) != other:
-      continue  # It has removed this one while it was copied.
-    logging.warning(
-        'Member %s is better, but cannot be copied: what it has published '
-        'after its decision %d is damaged', partner, other.evolution)
-    return other, None
+      # Read before the event is written: afterwards there is no way back.
+      if checkpoint_lib.is_whole(path):
+        return other, target
+    # It removes this one, perhaps while it is copied, once it has another.
+    if populations.read_published(partner_dir) == other:
+      logging.warning(
+          'Member %s is better, but cannot be copied: what it has published '
+          'after its decision %d is damaged', partner, other.evolution)
+      return other, None
   return None, None
 
 

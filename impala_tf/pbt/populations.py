@@ -53,7 +53,6 @@ class Event(NamedTuple):
 
   @property
   def is_copy(self) -> bool:
-    """Whether the partner's parameters were copied."""
     return self.checkpoint is not None
 
   @property

@@ -28,11 +28,7 @@ RecomputeFn = Callable[[types.Unroll], Any]
 
 
 class Chains:
-  """The growing chains of an actor's unrolls.
-
-  Attributes:
-    num_kept: number of unrolls, of all environments, to keep for a chain.
-  """
+  """The growing chains of an actor's unrolls, `num_kept` of which are kept."""
 
   def __init__(self, max_unrolls: int, num_envs: int):
     """Starts without unrolls; at most `max_unrolls` of a chain are learned."""
@@ -123,7 +119,6 @@ def _before(episodes: Sequence[_Episode], packed: packing.Packing,
 def _stacked(packed: packing.Packing,
              rows: Sequence[tuple[tuple[np.ndarray, ...], int]]
              ) -> types.Unroll:
-  """Unpacks rows of several episodes' columns as one batch."""
   return packed.unpack([
       tf.constant(np.stack([columns[i][row] for columns, row in rows]))
       for i in range(len(packed.sizes))])

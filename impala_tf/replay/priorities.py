@@ -56,7 +56,6 @@ class Prioritiser:
     threading.Thread(target=self._send, daemon=True).start()
 
   def after_update(self, update: interfaces.Update) -> None:
-    """Gives replayed unrolls new priorities; removes `METRIC` by unroll."""
     origin = update.batch.origin
     keys = origin.keys.numpy()[origin.is_replayed.numpy()]
     # Replayed ones are the last of a batch.

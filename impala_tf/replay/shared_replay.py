@@ -1,24 +1,42 @@
-"""The tables beside a shared replay by which its agents know of each other.
+"""Agents that share a replay know of each other, and none leads by much.
 
-One table's name holds the fingerprint of unrolls that may be mixed. Each agent
-has two more, whose numbers of inserts are its progress and its pulse. Agents
-read these numbers from the list of tables, a call with a deadline: sampling a
-table would wait for ever if the server died.
+Schmitt et al. 2020, section 5.1: agents that share a replay "run concurrently
+at identical speed". So a learner waits before a batch that would put it ahead
+of the slowest agent by more than 1 % of its frames. The slowest can always
+continue. An agent that falls silent is ignored after a minute, one that never
+came after ten. Once it is heard again, others wait for it again, since all
+agents of a sweep should learn from each other.
+
+Small tables lie beside the replay. One's name holds the fingerprint of unrolls
+that may be mixed. Each agent has two more, whose numbers of inserts are its
+progress, in thousandths of its frames, and its pulse. Agents read these numbers
+from the list of tables, a call with a deadline: sampling a table would wait for
+ever if the server died.
 """
 
+import dataclasses
+import math
 import threading
 import time
-from typing import Any, Callable, Collection, List, Mapping
+from typing import Any, Callable, Collection, Mapping, NamedTuple, Optional
 
+from absl import logging
 import numpy as np
 import reverb
 import tensorflow as tf
 
 from impala_tf import config as config_lib
 from impala_tf.comms import reverb_calls
-from impala_tf.replay import pacing
 from impala_tf.runtime import command_names
 from impala_tf.runtime import control as control_lib
+
+DONE = 1000  # Thousandths.
+_MAX_LEAD = 10
+_SILENT_SECS = 60.
+_COME_SECS = 600.
+# Looks are a fraction of a second apart. After a longer time, this process was
+# stopped or the replay away, and others could not be heard.
+_MAX_LOOK_SECS = 2.
 
 _UNROLLS, _PROGRESS, _PULSE = 'unrolls-', 'progress-', 'pulse-'
 # A run of half a minute is a thousandth further every 30 ms, and may lead by
@@ -34,8 +52,83 @@ _AWAY_SECS = 5.
 _PAUSE_SECS = 0.05
 
 
+class Report(NamedTuple):
+  """An agent's report in the replay."""
+  progress: int  # Thousandths of the agent's frames.
+  pulse: int  # Grows as long as the agent lives.
+
+
+@dataclasses.dataclass
+class _Other:
+  """Another agent's progress, and the time since its last pulse."""
+  progress: int
+  pulse: int
+  was_seen: bool
+  silent_secs: float = 0.
+
+  @property
+  def is_silent(self) -> bool:
+    """Whether it was silent for so long that nobody waits for it."""
+    return self.silent_secs >= (_SILENT_SECS if self.was_seen else _COME_SECS)
+
+  def take(self, report: Report, secs: float) -> None:
+    """Processes the newest report, so many seconds after the last."""
+    # A replay that died counts from 0 again.
+    self.progress = max(self.progress, report.progress)
+    self.silent_secs += secs
+    if report.pulse not in (0, self.pulse):
+      self.was_seen, self.silent_secs = True, 0.
+    self.pulse = report.pulse
+
+
+class Pace:
+  """An agent's view of the others, which decides whether it must wait."""
+
+  def __init__(self, clock: Callable[[], float] = time.monotonic):
+    self._clock = clock
+    self._others: dict[int, _Other] = {}
+    self._last_look = clock()
+
+  def look(self, reports: Mapping[int, Report]) -> None:
+    """Processes the newest reports of all other agents by their numbers."""
+    now = self._clock()
+    secs = min(now - self._last_look, _MAX_LOOK_SECS)
+    self._last_look = now
+    for number, report in reports.items():
+      if number not in self._others:
+        self._others[number] = _Other(*report, was_seen=report.pulse > 0)
+        continue
+      other = self._others[number]
+      was_silent = other.is_silent
+      other.take(report, secs)
+      if other.is_silent and not was_silent and other.progress < DONE:
+        logging.warning('Agent %d is silent and not waited for any more, at '
+                        '%.1f %% of its frames', number, other.progress / 10)
+
+  def reason_to_wait(self, share: float, next_share: float) -> Optional[str]:
+    """Names the agent to wait for, and why; None if there is none.
+
+    `share` is this agent's progress, `next_share` that after the next update.
+    """
+    # A copy: another thread looks meanwhile.
+    waited_for = {number: other.progress for number, other in
+                  list(self._others.items())
+                  if other.progress < DONE and not other.is_silent}
+    if not waited_for:
+      return None
+    slowest = min(waited_for, key=waited_for.__getitem__)
+    progress = waited_for[slowest]
+    # However large an update is, the slowest may always make one.
+    if (math.floor(share * DONE) <= progress
+        or next_share * DONE <= progress + _MAX_LEAD):
+      return None
+    return (f'agent {slowest} has {progress / 10:.1f} % of its frames, this '
+            f'one {100 * share:.1f} %, and none may lead by more than '
+            f'{_MAX_LEAD / 10:g} %')
+
+
 def make_tables(fingerprint: int, num_agents: int,
-                absent: Collection[int] = ()) -> List[reverb.Table]:
+                absent: Collection[int] = ()) -> list[reverb.Table]:
   """Makes the tables beside a shared replay for unrolls of a fingerprint.
 
   Agents are numbered from 0 on; nobody waits for `absent` ones.
@@ -48,7 +141,7 @@ def make_tables(fingerprint: int, num_agents: int,
       name, tf.TensorSpec([], tf.int8, 'nothing')) for name in names]
 
 
-def reports(infos: Mapping[str, Any]) -> Mapping[int, pacing.Report]:
+def reports(infos: Mapping[str, Any]) -> Mapping[int, Report]:
   """Reads the agents' reports from the server's list of tables."""
 
   def count(name):
@@ -56,7 +149,7 @@ def reports(infos: Mapping[str, Any]) -> Mapping[int, pacing.Report]:
 
   agents = [int(name[len(_PULSE):]) for name in infos
             if name.startswith(_PULSE)]
-  return {agent: pacing.Report(count(f'{_PROGRESS}{agent}'),
+  return {agent: Report(count(f'{_PROGRESS}{agent}'),
                                count(f'{_PULSE}{agent}')) for agent in agents}
 
 
@@ -76,7 +169,7 @@ class Link:
     only one reports progress. Raises ConnectionError if the server does not
     answer, ConfigError if it has no place for this agent.
     """
-    self.pace = pacing.Pace()
+    self.pace = Pace()
     self._address = address
     self._agent = agent
     self._reports_progress = reports_progress
@@ -102,7 +195,6 @@ class Link:
     self._thread.start()
 
   def _check(self, fingerprint: int) -> None:
-    """Raises ConfigError if the server has no place for this agent."""
     agents = reports(self.infos)
     if not agents:
       raise config_lib.ConfigError(
@@ -142,7 +234,7 @@ class Link:
 
   def report(self, share: float) -> None:
     """Reports this agent's share of its frames to the other agents."""
-    self._progress = int(share * pacing.DONE)
+    self._progress = int(share * DONE)
 
   def close(self, secs: float = 3.) -> None:
     """Sends the last report, if the replay accepts it within some seconds."""
@@ -151,7 +243,6 @@ class Link:
     self._thread.join(secs)
 
   def _run(self) -> None:
-    """Looks and reports until this process, or the link, ends."""
     while not self._is_ending.wait(_LOOK_SECS) or self._must_report():
       try:
         if not self._is_pending or self._flush():
@@ -165,12 +256,10 @@ class Link:
         self._cause = ' '.join(str(error).split())
 
   def _must_report(self) -> bool:
-    """Returns whether the link must still report before it ends."""
     return (self._reports_progress and time.monotonic() < self._end and
             self._arrived < self._progress)
 
   def _note_tables(self, infos: Mapping[str, Any]) -> None:
-    """Processes a list of the server's tables."""
     others = dict(reports(infos))
     if self._agent not in others:
       raise ConnectionError('what listens there now is no replay of this agent')

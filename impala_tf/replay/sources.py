@@ -1,11 +1,12 @@
 """The replayed part of each batch: uniform, prioritised, shared, by episodes.
 
-Each class joins the queue's unrolls with its own.
+Each replay joins the queue's unrolls with its own.
 """
 
 import dataclasses
-from typing import Any, Iterable, Iterator, Optional, Sequence
+from typing import Any, Callable, Iterable, Iterator, List, Optional, Sequence
 
+import numpy as np
 import tensorflow as tf
 
 from impala_tf import types
@@ -14,6 +15,7 @@ from impala_tf.comms import sampling
 from impala_tf.comms import unroll_filter
 from impala_tf.replay import episodes
 from impala_tf.replay import priorities
+from impala_tf.runtime import interfaces
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,7 +50,7 @@ class UniformReplay:
         tf.data.Dataset.zip((fresh, sampled)).map(join))
 
   def _is_taken(self) -> unroll_filter.TakesFn:
-    """Makes the filter; refused unrolls are already counted at the queue."""
+    # Refused unrolls are already counted at the queue.
     return unroll_filter.refusing(self.packed, self.fingerprint, None)
 
   def _origin(self, num_fresh: int, columns: Sequence[tf.Tensor], info: Any
@@ -123,3 +125,26 @@ class EpisodeReplay(UniformReplay):
             is_taken, tuple(sample.data), fn_output_signature=tf.bool))))
     return sampling.never_ahead(chains.map(
         sampling.without_autograph(lambda sample: tuple(sample.data))))
+
+
+@dataclasses.dataclass(frozen=True)
+class ReplayColumns:
+  """A callback that adds lags and agents of replayed unrolls to the metrics."""
+  num_replayed: int
+  # Joins arrays [B] with those of all other learners.
+  gather: Callable[[Sequence[np.ndarray]], List[np.ndarray]]
+
+  def after_update(self, update: interfaces.Update) -> None:
+    """Adds their mean policy lag, and the share that other agents played."""
+    origin = update.batch.origin
+    is_foreign = (origin.is_foreign.numpy() if origin.is_of_several_agents
+                  else np.zeros(update.lags.shape, bool))
+    lags, foreign = self.gather([array[-self.num_replayed:]
+                                 for array in (update.lags, is_foreign)])
+    if origin.is_of_several_agents:
+      update.metrics['replayed/foreign_share'] = np.mean(foreign)
+      # Other agents count other updates. So did this one before a kill made it
+      # go on from an older checkpoint: those unrolls are of the future.
+      lags = lags[~foreign & (lags >= 0)]
+    if lags.size:
+      update.metrics['replayed/policy_lag'] = np.mean(lags)

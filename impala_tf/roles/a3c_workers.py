@@ -2,14 +2,13 @@
 
 import contextlib
 import functools
+import time
 from typing import Any, Callable, Optional
 
 import reverb
 
 from impala_tf import config as config_lib
-from impala_tf.a3c import gradient_table
 from impala_tf.a3c import links
-from impala_tf.a3c import optimizers
 from impala_tf.a3c import store as store_lib
 from impala_tf.a3c import worker as worker_lib
 from impala_tf.agents import agent as agent_lib
@@ -20,8 +19,13 @@ from impala_tf.core import experiment
 from impala_tf.core import learner as learner_lib
 from impala_tf.core import weights
 from impala_tf.optimizers import hyperparameters as hyperparameters_lib
+from impala_tf.roles import endpoint as endpoint_lib
 from impala_tf.runtime import control as control_lib
+from impala_tf.runtime import cores
 from impala_tf.runtime import sizing
+from impala_tf.runtime import stop_signals
+
+_POLL_SECS = 0.05
 
 # Makes the link of an agent and, for values, of the target agent.
 MakeLinkFn = Callable[
@@ -30,10 +34,7 @@ MakeLinkFn = Callable[
 
 def find_store(config: config_lib.Config, address: str
                ) -> Optional[store_lib.Store]:
-  """Opens the learner's memory; None if gradients are to be sent instead.
-
-  For errors see `shared_parameters.run_actor`.
-  """
+  """Opens the learner's memory; None if gradients are to be sent instead."""
   tables = reverb_calls.server_info(reverb.Client(address))
   if config_table.table_name(config) not in tables:
     raise ConnectionError('the learner there is of another config now')
@@ -55,20 +56,17 @@ def connect(config: config_lib.Config, address: str,
   """Makes a link through tables once there are parameters to fetch."""
   del target_agent  # See `find_store`.
   fetcher = weights.Fetcher(address, agent.published_variables,
-                            config_table.table_name(config))
+                            config_table.table_name(config), may_share=False)
   fetcher.wait(control.poll)
-  return gradient_table.TableLink(address, fetcher)
+  return links.TableLink(address, fetcher)
 
 
 def make_workers(config: config_lib.Config, make_link: MakeLinkFn,
                  task: int, num_processes: int, seed: int
                  ) -> worker_lib.WorkersInTurn:
-  """Makes the workers of process `task` among `num_processes`.
-
-  For `seed` see `learner_with_actors.run_actor`.
-  """
+  """Makes the workers of process `task`; see `run_actor` for `seed`."""
   algorithm, options = algorithms.get(config), config.asynchronous
-  num_slots = optimizers.num_slots(options.optimizer, options.num_workers)
+  num_slots = store_lib.num_slots(options.optimizer, options.num_workers)
   agent: Any = None
   workers = []
   with contextlib.ExitStack() as stack:
@@ -109,11 +107,48 @@ def check_processes(config: config_lib.Config, task: int,
   # Checkpoints have the slots of the workers that are configured, however many
   # processes a machine has.
   options = config.asynchronous
-  if optimizers.num_slots(options.optimizer, num_processes) > (
-      optimizers.num_slots(options.optimizer, options.num_workers)):
+  if store_lib.num_slots(options.optimizer, num_processes) > (
+      store_lib.num_slots(options.optimizer, options.num_workers)):
     raise config_lib.ConfigError(
         f'AsyncConfig.optimizer = {options.optimizer!r} has a memory for each '
         f'of AsyncConfig.num_workers = {options.num_workers}, but '
         f'{num_processes} processes have a worker each at least; set '
         f'num_workers to {num_processes} or more, or ActorConfig.num_actors to '
         f'{options.num_workers} or fewer')
+
+
+def run_actor(config: config_lib.Config, address: str, seed: int, task: int,
+              control: control_lib.ActorControl,
+              sharing: endpoint_lib.Sharing = endpoint_lib.NOT_SHARED,
+              core: Optional[int] = None) -> None:
+  """Runs a process of workers until KeyboardInterrupt.
+
+  See `learner_with_actors.run_actor` for the arguments; nothing is replayed.
+  Raises ConnectionError if the learner does not answer, has another config, or
+  has gone; ConfigError if its memory is needed and cannot be opened, or see
+  `check_processes`.
+  """
+  del sharing
+  # This counts the cores.
+  num_processes = sizing.fitted(sizing.fit(config).actor.num_actors)
+  check_processes(config, task, num_processes)
+  if core is not None:  # Before TensorFlow starts its threads.
+    cores.stay_on(core)
+  sizing.set_threads(1)
+  control.wait_for_learner()
+  store = find_store(config, address)
+  make_link = (
+      functools.partial(connect, config, address, control)
+      if store is None else functools.partial(links.MemoryLink, config, store))
+  workers = make_workers(
+      config, make_link, task, num_processes, seed)
+  with stop_signals.Closing(workers):
+    # The table's calls raise by themselves.
+    while store is None or store.is_there():
+      if (store is not None and
+          store.counts.num_frames >= config.experiment.total_frames):
+        time.sleep(_POLL_SECS)  # The learner is about to end.
+      else:
+        workers.run_segment()
+        control.on_unroll(workers.stopwatch.secs)
+  raise ConnectionError('the learner has gone')

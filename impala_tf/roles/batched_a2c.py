@@ -13,7 +13,7 @@ targets are n-step targets (equation 2), so that the algorithm is 'impala'.
 
 import collections
 import time
-from typing import Callable, Deque, Generator, List, Optional, Tuple
+from typing import Callable, Deque, Generator, NamedTuple, Optional, Tuple
 
 from absl import logging
 import dm_env
@@ -105,10 +105,8 @@ class SteppedTogether:
 
 
 class _BatchWriter:
-  """A writer that collects unrolls until there is a batch."""
-
   def __init__(self) -> None:
-    self._unrolls: List[types.Unroll] = []
+    self._unrolls: list[types.Unroll] = []
 
   def write(self, unroll: packing.PackedUnroll) -> None:
     self._unrolls.append(unroll.unroll)
@@ -124,14 +122,12 @@ class _BatchWriter:
     return sampling.time_major(batch)
 
 
-class _Newest:
+class _Newest(NamedTuple):
   """A fetcher for the learner's own parameters, which need no fetching."""
-
-  def __init__(self, num_updates: tf.Variable):
-    self._num_updates = num_updates
+  num_updates: tf.Variable
 
   def fetch(self) -> int:
-    return int(self._num_updates.numpy())
+    return int(self.num_updates.numpy())
 
 
 class SyncStepPlayer:
@@ -196,7 +192,6 @@ class SyncStepPlayer:
       raise _Stopped
 
   def _start(self) -> actor_lib.Actor:
-    """Starts the environments, with another seed each time."""
     config = self._config
     environment_seed, policy_seed = experiment.make_seeds(
         config.experiment.seed, self._next_seed)

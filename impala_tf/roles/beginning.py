@@ -47,10 +47,7 @@ def check_names(config: config_lib.Config) -> None:
 
 
 def import_architecture(config: config_lib.Config) -> Any:
-  """Imports the module of `roles` in which a run's algorithm learns.
-
-  It has `run_learner` and `run_actor`, and imports TensorFlow.
-  """
+  """Imports the module with `run_learner` and `run_actor` of a run."""
   return importlib.import_module(
       f'impala_tf.roles.{algorithms.architecture(config)}')
 
@@ -122,10 +119,7 @@ def show_logs(run_dir: str) -> None:
 
 def show_network(open_ports: Sequence[Tuple[str, Optional[int]]],
                  why_public: Optional[str]) -> None:
-  """Prints who can reach the run, by its servers' names and ports.
-
-  `why_public` says why other machines can reach it; None if they cannot.
-  """
+  """Prints who can reach the run; for `why_public` see `local_run.begun`."""
   if why_public is None:
     print('  a network of its own: no other machine can reach this run',
           flush=True)

@@ -5,18 +5,16 @@ environments step by themselves, and each forward pass serves all that have a
 new observation by then.
 """
 
-from typing import Any, Optional, Tuple, Union
+from typing import Any, Optional, Tuple
 
 import numpy as np
 import tensorflow as tf
 
-from impala_tf import config as config_lib
 from impala_tf import types
 from impala_tf.agents import acting
 from impala_tf.agents import agent as agent_lib
 from impala_tf.core import actor
 from impala_tf.envs import env_processes
-from impala_tf.envs import multi_level
 from impala_tf.runtime import interfaces
 
 
@@ -72,7 +70,6 @@ class DynamicActor:
     self._num_unrolls -= self._environments.num_envs
 
   def _fetch(self) -> int:
-    """Fetches parameters; returns their version."""
     self.stopwatch.lap()  # Time between calls is not billed.
     version = self._fetcher.fetch()
     assert version is not None  # `Fetcher.wait` came first.
@@ -81,7 +78,6 @@ class DynamicActor:
 
   def _receive(self, min_ready: int = 1
                ) -> Tuple[np.ndarray, types.EnvOutput]:
-    """Waits for environments; returns their numbers and outputs."""
     rows, timestep = self._environments.recv(min_ready)
     self.stopwatch.lap('environment')
     env_output = self._counter.env_output(
@@ -90,7 +86,6 @@ class DynamicActor:
 
   def _act(self, rows: np.ndarray, env_output: types.EnvOutput
            ) -> Tuple[Any, types.AgentOutput]:
-    """Chooses actions; returns the memory before them, and the choice."""
     core_state = _select(self._policy.core_state, rows)
     agent_output = self._policy.act(env_output, rows)
     self.batch_sizes[len(rows)] += 1
@@ -119,7 +114,6 @@ class DynamicActor:
     self.stopwatch.lap('assembly')
 
   def _send(self, rows: np.ndarray) -> None:
-    """Sends the unrolls of these environments, if any."""
     if len(rows):
       self._num_unrolls += len(rows)
       self._write(rows)
@@ -134,7 +128,6 @@ class DynamicActor:
     self.stopwatch.lap('write')
 
   def close(self) -> None:
-    """Ends the environments."""
     self._environments.close()
 
 
@@ -196,22 +189,5 @@ class SynchronousDynamicActor(DynamicActor):
     self._write(rows)
 
 
-AnyActor = Union[actor.Actor, DynamicActor]
-
-
-def make_actor(config: config_lib.Config, agent: agent_lib.Agent,
-               environment: multi_level.AnyEnvironment, writer: actor.Writer,
-               fetcher: interfaces.Fetcher, spec: types.Unroll, seed: int
-               ) -> AnyActor:
-  """Makes the configured kind of actor; `seed` is for sampling its actions."""
-  is_synchronous = config.actor.synchronisation != 'none'
-  if not isinstance(environment, env_processes.Workers):
-    return actor.Actor(agent, environment, writer, fetcher, spec, seed,
-                       acts_anew=is_synchronous)
-  kind = SynchronousDynamicActor if is_synchronous else DynamicActor
-  return kind(agent, environment, writer, fetcher, spec, seed)
-
-
 def _select(arrays: Any, rows: np.ndarray) -> Any:
-  """Takes rows of each array in a structure."""
   return tf.nest.map_structure(lambda array: array[rows], arrays)

@@ -1,20 +1,41 @@
-"""Plays full episodes with fixed parameters."""
+"""Evaluations: full games with fixed parameters, in training or after it.
 
+The evaluator plays them beside training with the newest parameters, again and
+again.
+"""
+
+import dataclasses
+import functools
 import math
+import os
 import time
-from typing import Callable, Iterable, List, Mapping, NamedTuple, Optional
+from typing import Callable, Dict, Iterable, List, Mapping, NamedTuple, Optional
 
+from absl import logging
 import dm_env
 import numpy as np
 
+from impala_tf import config as config_lib
 from impala_tf import types
-from impala_tf.agents import acting as policy_lib
+from impala_tf.agents import acting
 from impala_tf.agents import agent as agent_lib
+from impala_tf.comms import config_table
+from impala_tf.core import experiment
+from impala_tf.core import weights
 from impala_tf.envs import environment as environment_lib
 from impala_tf.runs import metrics
+from impala_tf.runs import video
+from impala_tf.runtime import sizing
+from impala_tf.runtime import stop_signals
+from impala_tf.runtime import waiting
+from impala_tf.suites import levels as levels_lib
 
 _FIRST_REPORT_SECS = 10.
 _MOST_LOST = 10  # Games beyond as many as are over.
+_MAX_ENVS = 32
+_POLL_SECS = 0.5
+_VIDEOS = 'videos'  # In the output directory.
+_VIDEO_NAME = '{:012d}'  # Its beginning, so that names sort by frames.
 
 
 class Evaluation(NamedTuple):
@@ -54,25 +75,6 @@ def joined(results: Iterable[Evaluation]) -> Evaluation:
       for name in reported[0]}, sum(num_cut))
 
 
-class Reporter:
-  """A reporter of progress, less often the longer an evaluation takes."""
-
-  def __init__(self, num_episodes: int, say: Callable[[str], None],
-               clock: Callable[[], float] = time.monotonic):
-    self._num_episodes = num_episodes
-    self._say = say
-    self._clock = clock
-    self._start = clock()
-    self._next_secs = _FIRST_REPORT_SECS
-
-  def __call__(self, num_ended: int, frames: int) -> None:
-    """Says how far it is after 10 s, 20 s, 40 s and so on."""
-    if self._clock() - self._start >= self._next_secs:
-      self._next_secs *= 2
-      self._say(f'{num_ended} of {self._num_episodes} games are over, '
-                f'{frames:,} frames')
-
-
 class _Games:
   """The share of the games that each environment has to play, and results."""
 
@@ -86,10 +88,11 @@ class _Games:
     self._is_cut = np.zeros(num_envs, bool)
     self._num_lost = 0
     self.num_ended_first = 0
-    self.num_steps = 0
     self.num_cut = 0
-    self.result = Evaluation([], [], {
-        name: [] for name in environment.episode_metric_names})
+    self.returns: List[float] = []
+    self.frames: List[int] = []
+    self.metrics: Dict[str, List[float]] = {
+        name: [] for name in environment.episode_metric_names}
 
   def are_left(self) -> bool:
     """Whether an environment has to play on, and its game is not cut off."""
@@ -97,12 +100,11 @@ class _Games:
 
   def add(self, env_output: types.EnvOutput) -> None:
     """Adds the games that have ended, or have reached the limit, in a step."""
-    self.num_steps += 1
     # A game that is lost with its simulator, with 0 steps, is played again.
     is_first = env_output.step_type == int(dm_env.StepType.FIRST)
     is_lost = is_first & (env_output.episode_steps == 0)
     self._num_lost += np.count_nonzero(is_lost)
-    if self._num_lost > _MOST_LOST + len(self.result.returns):
+    if self._num_lost > _MOST_LOST + len(self.returns):
       raise environment_lib.SimulatorError(
           f'{self._environment.level}: {self._num_lost} games were lost, more '
           'than were over: its simulator fails too often, or a time limit is '
@@ -114,21 +116,16 @@ class _Games:
     for e in np.flatnonzero(
         (is_first | is_late) & ~self._is_cut & (self._left > 0)):
       self._left[e] -= 1
-      self._add_game(env_output, e, is_cut=is_late[e])
+      self.returns.append(float(env_output.episode_return[e]))
+      self.frames.append(int(frames[e]))
+      if is_late[e]:
+        self.num_cut += 1
+        continue
+      for m, numbers in enumerate(self.metrics.values()):
+        numbers.extend(metrics.reported(env_output.episode_metrics[e, m:m + 1]))
     # A game that was cut off goes on, and ends uncounted.
     self._is_cut = (self._is_cut | is_late) & ~is_first
     self.num_ended_first += bool(is_first[0] or is_late[0])
-
-  def _add_game(self, env_output: types.EnvOutput, e: int, is_cut: bool):
-    result = self.result
-    result.returns.append(float(env_output.episode_return[e]))
-    result.frames.append(int(
-        env_output.episode_steps[e]) * self._environment.frames_per_step)
-    if is_cut:
-      self.num_cut += 1
-      return
-    for m, numbers in enumerate(result.metrics.values()):
-      numbers.extend(metrics.reported(env_output.episode_metrics[e, m:m + 1]))
 
 
 def evaluate(agent: agent_lib.Agent,
@@ -136,8 +133,8 @@ def evaluate(agent: agent_lib.Agent,
              num_episodes: int, seed: int,
              on_step: Callable[[int], None] = lambda num_ended: None,
              deterministic: bool = False, max_frames: float = math.inf,
-             on_progress: Callable[[int, int], None] =
-             lambda num_ended, frames: None) -> Evaluation:
+             say: Callable[[str], None] = lambda text: None,
+             clock: Callable[[], float] = time.monotonic) -> Evaluation:
   """Plays by the paper's protocol: sampled actions, memory carried along.
 
   Each environment plays its share of the episodes: taking the first that end
@@ -146,14 +143,15 @@ def evaluate(agent: agent_lib.Agent,
   plays no more. Ctrl-C ends it with the episodes that are over.
 
   `deterministic` takes the most probable actions. `on_step` gets the number of
-  episodes that the first environment has ended, also at the beginning. After
-  each step `on_progress` gets the numbers of all ended episodes and of frames.
+  episodes that the first environment has ended, also at the beginning. `say`
+  gets a line of progress after 10 s, 20 s, 40 s and so on.
   """
   num_envs = environment.num_envs
-  policy = policy_lib.Policy(agent, num_envs, seed, deterministic)
-  counter = policy_lib.EpisodeCounter(num_envs, environment.reward_scale)
+  policy = acting.Policy(agent, num_envs, seed, deterministic)
+  counter = acting.EpisodeCounter(num_envs, environment.reward_scale)
   games = _Games(environment, num_episodes, max_frames)
   interruption = None
+  num_steps, start, report_secs = 0, clock(), _FIRST_REPORT_SECS
   try:
     env_output = counter.env_output(
         environment.reset(), environment.side_channels)
@@ -164,10 +162,134 @@ def evaluate(agent: agent_lib.Agent,
           environment.step(actions), environment.side_channels)
       games.add(env_output)
       on_step(games.num_ended_first)
-      on_progress(
-          len(games.result.returns),
-          games.num_steps * num_envs * environment.frames_per_step)
+      num_steps += num_envs
+      if clock() - start >= report_secs:
+        report_secs *= 2
+        say(f'{len(games.returns)} of {num_episodes} games are over, '
+            f'{num_steps * environment.frames_per_step:,} frames')
   except KeyboardInterrupt as error:
     interruption = error
-  return games.result._replace(
-      num_cut=games.num_cut, interruption=interruption)
+  return Evaluation(games.returns, games.frames, games.metrics, games.num_cut,
+                    interruption)
+
+
+def make_row(updates: int, frames: int,
+             results: Mapping[str, Evaluation]) -> metrics.Row:
+  """Makes the row of metrics of one evaluation, whose games come by level.
+
+  `frames` and `updates` are those behind the parameters; `episode_frames` is
+  the mean length of a game. With several levels each has its mean return,
+  standard error and metrics under 'level/<name>/'.
+  """
+  summary = joined(results.values()).summary()
+  row = {'frames': frames, 'updates': updates,
+         'episodes': summary['episodes'],
+         'episode_frames': summary['mean_episode_frames'],
+         **_mean_and_error('', summary)}
+  if 'episodes_cut' in summary:
+    row['episodes_cut'] = summary['episodes_cut']
+  if len(results) > 1:
+    for level, result in results.items():
+      row.update(_mean_and_error(f'level/{level}/', result.summary()))
+  return row
+
+
+def _mean_and_error(prefix: str, summary: dict) -> metrics.Row:
+  # Named as in training's rows, for plots.
+  row = {f'{prefix}episode_return': summary['mean'],
+         **{prefix + name: summary[name] for name in summary
+            if name.startswith('episode/')}}
+  if summary['standard_error'] is not None:
+    row[f'{prefix}standard_error'] = summary['standard_error']
+  return row
+
+
+class Evaluator:
+  """An agent that plays full games with a learner's newest parameters."""
+
+  def __init__(self, config: config_lib.Config, address: str, output_dir: str,
+               seed: int, poll: waiting.PollFn):
+    """Connects, and waits for the first parameters with `poll`.
+
+    Rows and videos of lost learning are dropped from `output_dir`. Raises
+    ConnectionError if the learner does not answer, or has another config.
+    """
+    self._config = config
+    self._seed = seed
+    levels = levels_lib.expand(config.environment.level)
+    self._levels = {level: dataclasses.replace(
+        config, environment=dataclasses.replace(
+            config.environment, level=level)) for level in levels}
+    # Constructors can read numbers that no actor's copies have.
+    actor = sizing.fit(config).actor
+    self._first_slot = max(
+        sizing.fitted(actor.num_actors) * sizing.fitted(actor.num_envs),
+        sizing.num_workers(config, 1))
+    with stop_signals.Closing(
+        self._make_environment(levels[0], 1, seed)) as environment:
+      self._agent = experiment.make_agent(config, environment)
+    self._fetcher = weights.Fetcher(
+        address, self._agent.published_variables,
+        config_table.table_name(config))
+    self._fetcher.wait(poll)
+    metrics.drop_rows_after(output_dir, self._fetcher.frames)
+    rows = metrics.read_rows(output_dir)
+    self._evaluated = rows[-1]['updates'] if rows else None
+    self._writer = metrics.MetricsWriter(output_dir)
+    self._videos = video.NewestVideos(
+        os.path.join(output_dir, _VIDEOS),
+        config.experiment.evaluation_video_interval_secs)
+    self._videos.drop_from(_VIDEO_NAME.format(self._fetcher.frames + 1))
+
+  def _make_environment(self, level: str, num_envs: int, seed: int):
+    return experiment.make_environment(
+        self._levels[level], num_envs, seed, training=False,
+        first_slot=self._first_slot)
+
+  def run_once(self) -> Optional[metrics.Row]:
+    """Fetches, plays and writes a row; returns None if nothing is newer."""
+    updates = self._fetcher.fetch()
+    assert updates is not None  # `__init__` waited for some.
+    if updates == self._evaluated:
+      return None
+    options, results = self._config.experiment, {}
+    episodes = options.evaluation_episodes
+    for i, level in enumerate(self._levels):
+      # Other games each time: those of one seed may be easier than others.
+      environment_seed, policy_seed = experiment.make_seeds(
+          self._seed, updates, i)
+      name = _VIDEO_NAME.format(self._fetcher.frames)
+      with stop_signals.Closing(self._make_environment(
+          level, min(episodes, _MAX_ENVS), environment_seed)) as environment, (
+              self._videos.filming(
+                  environment, f'{name}_{level.replace("/", "_")}')) as on_step:
+        results[level] = evaluate(
+            self._agent, environment, episodes, policy_seed, on_step,
+            max_frames=options.evaluation_max_frames,
+            say=functools.partial(logging.info, '%s: %s', level))
+      if (interruption := results[level].interruption) is not None:
+        raise interruption
+    row = make_row(updates, self._fetcher.frames, results)
+    self._writer.write(row)
+    self._evaluated = updates
+    return row
+
+
+def run_evaluator(config: config_lib.Config, address: str, output_dir: str,
+                  seed: int, poll: waiting.PollFn,
+                  on_row: Callable[[metrics.Row], None]) -> None:
+  """Runs an evaluator's process, which plays until KeyboardInterrupt.
+
+  For arguments and errors see `Evaluator`; `on_row` is called with each row.
+  """
+  sizing.set_threads(1)
+  evaluator = Evaluator(config, address, output_dir, seed, poll)
+  while True:
+    start = time.monotonic()
+    row = evaluator.run_once()
+    if row is None:
+      time.sleep(_POLL_SECS)
+      continue
+    on_row(row)
+    time.sleep(max(0., start - time.monotonic() +
+                   config.experiment.evaluation_interval_secs))

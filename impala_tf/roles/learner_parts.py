@@ -31,6 +31,7 @@ class LearnerParts(NamedTuple):
   config: config_lib.Config  # With numbers for what is left to the machine.
   log_dir: str  # Directory for the rows of this learner.
   environment: environment_lib.BatchedEnvironment  # Closed, for its specs.
+  spec: types.Unroll  # Shapes and dtypes of one unroll.
   learners: learner_group.Learners  # All learners of the run, mostly one.
   state: learner_state.State  # All that checkpoints hold.
   save: training_log.SaveFn
@@ -50,12 +51,6 @@ class LearnerParts(NamedTuple):
     return f'localhost:{self.server.port}'
 
   @property
-  def spec(self) -> types.Unroll:
-    """Shapes and dtypes of one unroll."""
-    return experiment.make_unroll_spec(
-        self.config, self.environment, self.state.learner.agent)
-
-  @property
   def prepare(self) -> Callable[[types.Unroll], types.Unroll]:
     """Function that places a batch's observations on the learner's device."""
     devices = self.learners.strategy.extended.worker_devices
@@ -65,17 +60,16 @@ class LearnerParts(NamedTuple):
         device='/cpu:0' if len(devices) > 1 else devices[0])
 
 
-def make(config: config_lib.Config, announced: config_lib.Config,
-         endpoint: endpoint_lib.Endpoint, queue_capacity: int,
+def make(announced: config_lib.Config, endpoint: endpoint_lib.Endpoint,
          learners: learner_group.Learners) -> LearnerParts:
   """Makes the learner's parts, restores the newest checkpoint, publishes it.
 
-  `config` has numbers for all options left to the machine; `announced` is as it
-  was given, for actors. Raises OSError if the port is taken, ConnectionError if
-  a replay elsewhere does not answer. Raises ConfigError if the config cannot be
-  trained, CheckpointError if all checkpoints are damaged.
+  Raises OSError if the port is taken, ConnectionError if a replay elsewhere
+  does not answer. Raises ConfigError if the config cannot be trained,
+  CheckpointError if all checkpoints are damaged.
   """
   link = None
+  config = sizing.fit(announced)
   run_dir, sharing = endpoint.run_dir, endpoint.sharing
   if sharing.replay_address is not None:
     link = shared_replay.Link(
@@ -94,12 +88,11 @@ def make(config: config_lib.Config, announced: config_lib.Config,
   replay_dir = None
   if config.num_replayed and config.replay.survives_resume and link is None:
     replay_dir = checkpoint_lib.replay_directory(run_dir)
+  spec = experiment.make_unroll_spec(config, environment, learner.agent)
   server, memory = transport.serve(
       config, announced, learner.agent.published_variables,
-      transport.make_tables(
-          config, experiment.make_unroll_spec(
-              config, environment, learner.agent), queue_capacity,
-          has_replay=link is None), endpoint.port, replay_dir)
+      transport.make_tables(config, spec, has_replay=link is None),
+      endpoint.port, replay_dir)
   address = f'localhost:{server.port}'
   frames_per_update = (
       config.learner.num_learners * config.num_fresh *
@@ -115,7 +108,7 @@ def make(config: config_lib.Config, announced: config_lib.Config,
   learners.require_same_parameters(publisher.snapshot(), version)
   publisher.publish(version)
   parts = LearnerParts(
-      config, log_dir, environment, learners, state,
+      config, log_dir, environment, spec, learners, state,
       learner_state.make_save(
           checkpointer, address if replay_dir else None, learners.is_chief),
       server, publisher, unroll_filter.Refusals(), member, link)
@@ -127,7 +120,6 @@ def make(config: config_lib.Config, announced: config_lib.Config,
 
 def _make_reader(parts: LearnerParts, sharing: endpoint_lib.Sharing,
                  frames_per_update: int) -> batches_lib.BatchReader:
-  """Makes the reader of the queue, and of the replay if there is one."""
   config, link = parts.config, parts.link
   address, agent = sharing
   shared = None if address is None else (address, agent)

@@ -1,4 +1,4 @@
-"""The state that a run resumes from: made, restored and saved."""
+"""The state that a run resumes from: made, restored, saved, taken over."""
 
 from typing import Any, Dict, Mapping, NamedTuple, Optional
 
@@ -9,6 +9,7 @@ import tensorflow as tf
 from impala_tf import config as config_lib
 from impala_tf.a3c import parameter_server
 from impala_tf.agents import saved as saved_lib
+from impala_tf.agents import transfer
 from impala_tf.algorithms import table as algorithms
 from impala_tf.comms import reverb_calls
 from impala_tf.core import experiment
@@ -18,6 +19,8 @@ from impala_tf.pbt import member as member_lib
 from impala_tf.runs import hparams
 from impala_tf.runs import metrics as metrics_lib
 from impala_tf.runs import training_log
+from impala_tf.runtime import learner_group
+from impala_tf.runtime import sizing
 from impala_tf.storage import checkpoint as checkpoint_lib
 from impala_tf.suites import levels as levels_lib
 
@@ -112,3 +115,31 @@ def make_save(checkpointer: checkpoint_lib.Checkpointer,
         reverb_calls.save(client)
 
   return save
+
+
+def write_first_checkpoint(config: config_lib.Config, run_dir: str,
+                           source_dir: str, which: checkpoint_lib.Which
+                           ) -> list[str]:
+  """Writes a checkpoint of no updates, from which the run is then resumed.
+
+  Counts, totals, hyper-parameters and the optimiser's slots are those of a new
+  run. It begins from the run or exported agent in `source_dir`; for `which` see
+  `checkpoint.find`. Returns lines that say which parameters were taken, and
+  which start fresh. Raises UserError if they do not fit, or there are none.
+  """
+  source = saved_lib.load_agent(source_dir, which)
+  config = sizing.fit(config)
+  environment = experiment.make_probe_environment(config)
+  state = make(config, environment, learner_group.alone().strategy)
+  learner = state.learner
+  transfer.check(source, environment.observation_spec(),
+                 learner.agent.num_features, config.agent,
+                 environment.interface())
+  lines = transfer.take_parameters(learner.agent, source.agent)
+  saved_lib.describe_agent(run_dir, learner.agent,
+                           environment.observation_spec(), config.agent,
+                           environment.interface())
+  state.configured.take_changes(learner.hyperparameters)
+  state.checkpointer(config, run_dir).save(0)
+  return [f'parameters of {source.checkpoint} in {source_dir} '
+          f'({source.num_frames:,d} frames)', *lines]

@@ -4,13 +4,15 @@ Section 3 of Espeholt et al. 2018. Several learners may update together.
 """
 
 import contextlib
-from typing import Callable, Optional
+from typing import Callable, Optional, Union
 
 from impala_tf import config as config_lib
 from impala_tf.comms import config_table
+from impala_tf.core import actor as actor_lib
 from impala_tf.core import experiment
 from impala_tf.core import transport
 from impala_tf.core import weights
+from impala_tf.envs import env_processes
 from impala_tf.roles import batched_a2c
 from impala_tf.roles import dynamic_batching_actor
 from impala_tf.roles import endpoint as endpoint_lib
@@ -24,6 +26,8 @@ from impala_tf.runtime import precision
 from impala_tf.runtime import sizing
 from impala_tf.runtime import stop_signals
 
+AnyActor = Union[actor_lib.Actor, dynamic_batching_actor.DynamicActor]
+
 
 def run_learner(config: config_lib.Config, endpoint: endpoint_lib.Endpoint,
                 control: control_lib.LoopControl, reports: interfaces.Reports,
@@ -34,19 +38,17 @@ def run_learner(config: config_lib.Config, endpoint: endpoint_lib.Endpoint,
   `join` waits for all learners of the run, and returns them. Raises PeerLost if
   another learner has gone, and as `learner_parts.make` does.
   """
-  announced, config = config, sizing.fit(config)
-  sizing.set_threads(sizing.fitted(config.learner.num_threads))
+  sizing.set_threads(sizing.fitted(sizing.fit(config).learner.num_threads))
   learners = join()
   with learners.noticing_loss():
-    parts = learner_parts.make(
-        config, announced, endpoint, config.learner.queue_capacity, learners)
+    parts = learner_parts.make(config, endpoint, learners)
     return learning.learn(parts, learning.batches(parts, control), reports)
 
 
 def start_actor(config: config_lib.Config, address: str, seed: int, task: int,
                 control: control_lib.ActorControl,
                 sharing: endpoint_lib.Sharing, run_table: Optional[str] = None
-                ) -> dynamic_batching_actor.AnyActor:
+                ) -> AnyActor:
   """Makes an actor that holds the learner's parameters.
 
   `config` has numbers for all options that were left to the machine. For the
@@ -65,12 +67,18 @@ def start_actor(config: config_lib.Config, address: str, seed: int, task: int,
                               config.actor.fetch_interval_unrolls)
     fetcher.wait(control.poll)
     source: interfaces.Fetcher = fetcher
-    if config.actor.synchronisation != 'none':
+    if is_synchronous := config.actor.synchronisation != 'none':
       source = batched_a2c.NewerFetcher(fetcher)
     spec = experiment.make_unroll_spec(config, environment, agent)
     writer = transport.make_writer(config, address, spec, task, *sharing)
-    actor = dynamic_batching_actor.make_actor(
-        config, agent, environment, writer, source, spec, policy_seed)
+    actor: AnyActor
+    if isinstance(environment, env_processes.Workers):
+      actor = (dynamic_batching_actor.SynchronousDynamicActor if is_synchronous
+               else dynamic_batching_actor.DynamicActor)(
+                   agent, environment, writer, source, spec, policy_seed)
+    else:
+      actor = actor_lib.Actor(agent, environment, writer, source, spec,
+                              policy_seed, acts_anew=is_synchronous)
     stack.pop_all()  # The actor closes it.
     return actor
 

@@ -10,8 +10,8 @@ from impala_tf import types
 from impala_tf.comms import reverb_calls
 from impala_tf.core import loop
 from impala_tf.core import queue as queue_lib
-from impala_tf.replay import kinds
 from impala_tf.replay import priorities
+from impala_tf.replay import sources
 from impala_tf.roles import batched_a2c
 from impala_tf.roles import beginning
 from impala_tf.roles import learner_parts
@@ -70,6 +70,8 @@ def learn(parts: learner_parts.LearnerParts,
   config, learner = parts.config, parts.state.learner
   options = config.experiment
   beginning.show_remarks(parts.environment.remarks)
+  # Joins arrays of all learners. A single one does without the call.
+  gather = parts.learners.concatenate if parts.learners.number > 1 else list
   skipped = skipped_updates.SkippedUpdates(
       parts.log_dir, config.optimizer.max_skipped_updates)
   log = training_log.TrainingLog(
@@ -80,7 +82,7 @@ def learn(parts: learner_parts.LearnerParts,
           options.log_interval_updates,
           config.environment.episode_metric_names),
       learner, parts.state.totals, _gauges(parts, skipped),
-      _make_level_log(parts), _gather(parts), reports.on_row)
+      _make_level_log(parts), gather, reports.on_row)
   checkpoints = training_log.Checkpoints(
       options.checkpoint_interval_secs, parts.save, learner, log)
   done = False
@@ -88,7 +90,7 @@ def learn(parts: learner_parts.LearnerParts,
     with contextlib.closing(batches), checkpoints:
       done = loop.train(
           batches, learner,
-          list(_callbacks(parts, skipped, log, checkpoints, reports)),
+          list(_callbacks(parts, skipped, log, checkpoints, gather, reports)),
           functools.partial(log.is_done, options), parts.learners.updating)
     return done
   finally:
@@ -103,8 +105,8 @@ def _callbacks(parts: learner_parts.LearnerParts,
                skipped: skipped_updates.SkippedUpdates,
                log: training_log.TrainingLog,
                checkpoints: training_log.Checkpoints,
+               gather: training_log.GatherFn,
                reports: interfaces.Reports) -> Iterator[interfaces.Callback]:
-  """Yields the callbacks in their order."""
   if parts.config.has_priorities:  # Takes the losses of single unrolls away.
     yield priorities.Prioritiser(parts.address, queue_lib.REPLAY)
   if parts.member is not None:
@@ -112,7 +114,7 @@ def _callbacks(parts: learner_parts.LearnerParts,
   yield parts.publisher
   yield skipped  # Empties the metrics of an update that changed nothing.
   if parts.config.num_replayed:
-    yield kinds.ReplayColumns(parts.config.num_replayed, _gather(parts))
+    yield sources.ReplayColumns(parts.config.num_replayed, gather)
   yield log
   yield skipped_updates.Limit(skipped)
   yield checkpoints
@@ -121,15 +123,8 @@ def _callbacks(parts: learner_parts.LearnerParts,
   yield from reports.callbacks
 
 
-def _gather(parts: learner_parts.LearnerParts) -> training_log.GatherFn:
-  """Returns a function that joins this learner's arrays with the others'."""
-  # A single learner does without the call, in every update.
-  return parts.learners.concatenate if parts.learners.number > 1 else list
-
-
 def _make_level_log(parts: learner_parts.LearnerParts
                     ) -> Optional[level_metrics.LevelLog]:
-  """Makes the log of each level; None for a single level."""
   level_frames = parts.state.totals.level_frames
   if level_frames is None:
     return None

@@ -126,12 +126,16 @@ class LearnerProcess:
 
   def __init__(self, should_stop: Callable[[], bool], awaited: str,
                limit_secs: float, say: Callable[[str], None],
-               check: Callable[[], None] = lambda: None):
-    """Prepares to wait for what is `awaited`; `check` may raise meanwhile."""
+               check: Callable[[], None] = lambda: None, played: str = ''):
+    """Prepares to wait for what is `awaited`; `check` may raise meanwhile.
+
+    It is said when the first of what is `played`, if that is named, are there.
+    """
     self._should_stop = should_stop
     self._limit_secs = limit_secs
     self._say = say
     self._check = check
+    self._played = played
     self._waiting = self._wait_for(awaited)
     self._pausing = waiting.Waiting('slower agents', math.inf, say)
     self._num_batches = 0
@@ -146,12 +150,9 @@ class LearnerProcess:
     self._check()
     secs = self._waiting.restart()
     self._pausing.restart()
-    if self._num_batches == 1:
-      self._note_first(secs)
+    if self._num_batches == 1 and self._played:
+      self._say(f'got the first {self._played} after {secs:.0f} s')
     self._num_batches += 1
-
-  def _note_first(self, secs: float) -> None:
-    """Is called once the first batch is there, after so many seconds."""
 
   def _on_wait(self, cause: str) -> None:
     self._check()

@@ -16,7 +16,6 @@ from impala_tf.config import fingerprint as fingerprint_lib
 from impala_tf.core import experiment
 from impala_tf.core import queue as queue_lib
 from impala_tf.core import transport
-from impala_tf.replay import pacing
 from impala_tf.replay import shared_replay
 from impala_tf.runtime import sizing
 from impala_tf.storage import checkpoint as checkpoint_lib
@@ -69,11 +68,10 @@ def run(config: config_lib.Config, port: int, num_agents: int,
 
 
 def _describe(client: reverb.Client) -> str:
-  """Describes how full the replay is, and how far its agents are."""
   infos = reverb_calls.server_info(client)
   table = infos[queue_lib.REPLAY]
   agents = ', '.join(
-      f'{100 * report.progress / pacing.DONE:.1f} % (agent {agent})'
+      f'{100 * report.progress / shared_replay.DONE:.1f} % (agent {agent})'
       for agent, report in sorted(shared_replay.reports(infos).items()))
   return (f'{table.current_size:,d} of {table.max_size:,d} unrolls; frames '
           f'that agents have learned from: {agents}')

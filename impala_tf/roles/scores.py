@@ -3,7 +3,6 @@
 It does not import TensorFlow, so that bad input is refused at once.
 """
 
-import contextlib
 import dataclasses
 import threading
 from typing import Any, Callable, Mapping, NamedTuple, Optional, Sequence, Union
@@ -99,12 +98,10 @@ def check(run_dir: str, episodes: Optional[int], seed: int,
   if not files.exists(config_path):
     raise config_lib.UserError(
         f'{run_dir} holds no config.gin; is it the directory of a run?')
-  if episodes is not None and episodes < 1:
-    raise config_lib.UserError(
-        f'--episodes must be at least 1, but is {episodes}')
-  if num_envs < 1:
-    raise config_lib.UserError(
-        f'--num_envs must be at least 1, but is {num_envs}')
+  for flag, number in ('episodes', episodes), ('num_envs', num_envs):
+    if number is not None and number < 1:
+      raise config_lib.UserError(
+          f'--{flag} must be at least 1, but is {number}')
   if not 0 <= seed < _MAX_SEED:
     raise config_lib.UserError(
         f'--seed must be 0 to {_MAX_SEED - 1}, but is {seed}')
@@ -154,11 +151,11 @@ def play_in_turn(games: Games, config: config_lib.Config,
         f'making {plurals.counted(num_envs, "environment")} of {level} '
         '(--num_envs for fewer)'], {'flush': True})
     slow.start()
-    with contextlib.ExitStack() as stack:
-      stack.callback(slow.cancel)
-      environment = stack.enter_context(
-          stop_signals.Closing(make_environment(level, num_envs)))
+    try:
+      environment = make_environment(level, num_envs)
+    finally:
       slow.cancel()
+    with stop_signals.Closing(environment):
       # Named before it is played and kept before it is closed: some simulators
       # can end the whole process in either.
       print(f'{i} of {len(levels)}: {level}', end=' ', flush=True)
@@ -194,8 +191,8 @@ def _play(games: Games, loaded: Any, environment: Any,
     played = evaluation.evaluate(
         loaded.agent, environment, episodes, games.seed,
         video.on_step if video else lambda num_ended: None,
-        games.deterministic, max_frames, evaluation.Reporter(
-            episodes, lambda text: print(f'\n  {text}', end=' ', flush=True)))
+        games.deterministic, max_frames,
+        lambda text: print(f'\n  {text}', end=' ', flush=True))
     if video:
       video.close()
   finally:

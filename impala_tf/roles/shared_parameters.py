@@ -2,12 +2,13 @@
 
 Section 4 of Mnih et al. 2016 (arXiv:1602.01783v2). Actors are processes whose
 workers play, learn, and change the parameters in memory of the learner's
-process (`parameter_server`). Workers on another machine send their gradients to
-the learner (`gradient_table`). All are found, started and supervised as in
-IMPALA's architecture (`learner_with_actors`).
+process (`parameter_server`), which logs and saves them. Workers on another
+machine send their gradients to the learner (`links`). All are found,
+started and supervised as in IMPALA's architecture (`learner_with_actors`).
 """
 
 import functools
+import sys
 import time
 from typing import Callable, Optional
 
@@ -15,23 +16,96 @@ import reverb
 import tensorflow as tf
 
 from impala_tf import config as config_lib
-from impala_tf.a3c import gradient_table
 from impala_tf.a3c import links
+from impala_tf.a3c import parameter_server
 from impala_tf.a3c import store as store_lib
-from impala_tf.comms import config_table
-from impala_tf.core import queue as queue_lib
+from impala_tf.core import experiment
+from impala_tf.core import loop
+from impala_tf.core import transport
 from impala_tf.core import weights
-from impala_tf.roles import a3c_learner
 from impala_tf.roles import a3c_workers
+from impala_tf.roles import beginning
 from impala_tf.roles import endpoint as endpoint_lib
+from impala_tf.roles import learner_state
+from impala_tf.runs import skipped_updates
+from impala_tf.runs import training_log
 from impala_tf.runtime import control as control_lib
-from impala_tf.runtime import cores
 from impala_tf.runtime import interfaces
 from impala_tf.runtime import learner_group
 from impala_tf.runtime import sizing
-from impala_tf.runtime import stop_signals
 
 _POLL_SECS = 0.05
+_PUBLISH_SECS = 1.  # Time between parameters for evaluators.
+
+run_actor = a3c_workers.run_actor
+
+
+class Publisher(weights.Publisher):
+  """A publisher of shared parameters, as a callback about once a second."""
+  _next_time = float('-inf')
+
+  def after_update(self, update: interfaces.Update) -> None:
+    if time.monotonic() >= self._next_time:
+      self.publish(update.updates)
+      self._next_time = time.monotonic() + _PUBLISH_SECS
+
+
+class Learner:
+  """The learner's process, which logs and saves what workers do in `store`."""
+
+  def __init__(self, config: config_lib.Config, run_dir: str):
+    """Makes the parts and restores the newest checkpoint in `run_dir`.
+
+    Raises ConfigError if the config cannot be trained, CheckpointError if all
+    checkpoints are damaged.
+    """
+    environment = experiment.make_probe_environment(config)
+    beginning.show_remarks(environment.remarks)
+    self._config = config
+    self._run_dir = run_dir
+    self._state = learner_state.make(config, environment)
+    self._checkpointer = learner_state.restore(
+        config, run_dir, run_dir, environment, self._state)
+    self.server: parameter_server.ParameterServer = self._state.learner
+    self.store = self.server.make_store()
+
+  def save(self, number: int, score: Optional[float]) -> None:
+    """Writes a checkpoint of the shared parameters; raises OSError."""
+    del number  # There are more updates now.
+    self.server.take_all(self.store)
+    self._checkpointer.save(int(self.server.num_updates.numpy()), score)
+
+  def learn(self, control: control_lib.LoopControl, reports: interfaces.Reports,
+            publisher: Optional[Publisher] = None, poll_secs: float = 0.,
+            on_poll: Callable[[], None] = lambda: None) -> bool:
+    """Collects what workers learn; makes no profile.
+
+    `publisher` is None if nobody reads parameters. In one process each batch
+    has a row. For `poll_secs` and `on_poll` see `SegmentReader`. Returns
+    whether the run is done; raises as `learning.learn` does.
+    """
+    server, options = self.server, self._config.experiment
+    skipped = skipped_updates.SkippedUpdates(
+        self._run_dir, self._config.optimizer.max_skipped_updates)
+    log = training_log.TrainingLog(
+        training_log.LogSettings(
+            self._run_dir, sys.maxsize,
+            0. if options.in_process else options.log_interval_secs),
+        server, self._state.totals, lambda: {
+            'updates_skipped': skipped.total,
+            'target_syncs': self.store.counts.num_syncs},
+        on_row=reports.on_row)
+    checkpoints = training_log.Checkpoints(
+        options.checkpoint_interval_secs, self.save, server, log)
+    with checkpoints:
+      # It is done by what was read: workers may have reached the end meanwhile.
+      return loop.train(
+          loop.read(parameter_server.SegmentReader(
+              server, self.store, poll_secs, on_poll), control), server,
+          [*([] if publisher is None else [publisher]),
+           parameter_server.SegmentMetrics(skipped), log,
+           skipped_updates.Limit(skipped), checkpoints, *reports.callbacks],
+          functools.partial(log.is_done, options))
 
 
 def run_learner(config: config_lib.Config, endpoint: endpoint_lib.Endpoint,
@@ -41,60 +115,26 @@ def run_learner(config: config_lib.Config, endpoint: endpoint_lib.Endpoint,
   """Runs the learner's process; see `learner_with_actors.run_learner`."""
   del join  # It is the only one.
   sizing.set_threads(1)
-  learner = a3c_learner.Learner(config, endpoint.run_dir)
-  variables = learner.server.agent.published_variables
-  server = queue_lib.make_server(
-      [*weights.make_tables(variables),
-       # It stays empty: workers need no more than its name.
-       reverb.Table.queue(learner.store.table_name, max_size=1),
-       gradient_table.make_table(learner.store.parameters.size),
-       config_table.make_table(config)], endpoint.port)
+  learner = Learner(config, endpoint.run_dir)
+  table_name = learner.store.table_name
+  server, memory = transport.serve(
+      config, config, learner.server.agent.published_variables,
+      # The first stays empty: workers need no more than its name.
+      [reverb.Table.queue(table_name, max_size=1),
+       links.make_table(learner.store.parameters.size)],
+      endpoint.port, replay_dir=None)
   address = f'localhost:{server.port}'
-  config_table.publish(address, config)
-  publisher = a3c_learner.Publisher(learner.store, address)
-  store = store_lib.find([learner.store.table_name])
+  publisher = Publisher(
+      learner.store.parameters.copy,
+      lambda version: learner.store.counts.num_frames,
+      weights.in_other_processes(weights.Table(address), memory, all_wait=True))
+  publisher.publish(learner.store.counts.num_updates)
+  store = store_lib.find([table_name])
   assert store is not None  # It is this process's own.
-  intake = gradient_table.Intake(
+  intake = links.Intake(
       address, store, links.make_apply(config, store), publisher,
       config.experiment.total_frames)
   return learner.learn(control, reports, publisher, _POLL_SECS, intake.check)
-
-
-def run_actor(config: config_lib.Config, address: str, seed: int, task: int,
-              control: control_lib.ActorControl,
-              sharing: endpoint_lib.Sharing = endpoint_lib.NOT_SHARED,
-              core: Optional[int] = None) -> None:
-  """Runs a process of workers until KeyboardInterrupt.
-
-  See `learner_with_actors.run_actor` for the arguments; nothing is replayed.
-  Raises ConnectionError if the learner does not answer, has another config, or
-  has gone; ConfigError if its memory is needed and cannot be opened, or see
-  `a3c_workers.check_processes`.
-  """
-  del sharing
-  # This counts the cores.
-  num_processes = sizing.fitted(sizing.fit(config).actor.num_actors)
-  a3c_workers.check_processes(config, task, num_processes)
-  if core is not None:  # Before TensorFlow starts its threads.
-    cores.stay_on(core)
-  sizing.set_threads(1)
-  control.wait_for_learner()
-  store = a3c_workers.find_store(config, address)
-  make_link = (
-      functools.partial(a3c_workers.connect, config, address, control)
-      if store is None else functools.partial(links.MemoryLink, config, store))
-  workers = a3c_workers.make_workers(
-      config, make_link, task, num_processes, seed)
-  with stop_signals.Closing(workers):
-    # The table's calls raise by themselves.
-    while store is None or store.is_there():
-      if (store is not None and
-          store.counts.num_frames >= config.experiment.total_frames):
-        time.sleep(_POLL_SECS)  # The learner is about to end.
-      else:
-        workers.run_segment()
-        control.on_unroll(workers.stopwatch.secs)
-  raise ConnectionError('the learner has gone')
 
 
 def run_in_process(config: config_lib.Config, run_dir: str,
@@ -108,7 +148,7 @@ def run_in_process(config: config_lib.Config, run_dir: str,
   the run is done.
   """
   tf.config.experimental.enable_op_determinism()
-  learner = a3c_learner.Learner(config, run_dir)
+  learner = Learner(config, run_dir)
   store = learner.store
   # On resume, use a new seed.
   workers = a3c_workers.make_workers(

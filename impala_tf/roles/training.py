@@ -121,7 +121,6 @@ def train(config: Union[config_lib.Config, str], run_dir: Optional[str] = None,
 
 def _load(config: Union[config_lib.Config, str], bindings: Mapping[str, Any],
           in_process: bool) -> config_lib.Config:
-  """Reads the config with its bindings."""
   if in_process:
     bindings = {**bindings, 'ExperimentConfig.in_process': True}
   lines = [f'{name} = {value!r}' for name, value in bindings.items()]

@@ -11,7 +11,6 @@ Standard library only.
 import dataclasses
 import itertools
 import math
-import numbers
 import random
 import re
 from typing import Any, Mapping, NamedTuple, Optional, Sequence, Union
@@ -24,7 +23,6 @@ Settings = Mapping[str, Mapping[str, Any]]  # Bindings by the setting's name.
 
 
 def _require(holds: bool, problem: str) -> None:
-  """Raises ConfigError unless a condition holds."""
   if not holds:
     raise config_lib.ConfigError(problem)
 
@@ -46,22 +44,16 @@ def _check_bindings(name: str, value: Any) -> None:
 
 
 def _check_range(name: str, value: Any) -> None:
-  """Checks one entry of `SweepConfig.ranges`."""
-  _require(
-      isinstance(value, (tuple, list)) and len(value) >= 2
-      and value[0] in ('log_uniform', 'categorical'),
-      f"{name} must be ('log_uniform', low, high) or ('categorical', first, "
-      f'second, …), but is {value!r}')
-  kind, *limits = value
-  if kind == 'categorical':
-    return
-  _require(
-      len(limits) == 2 and all(
-          isinstance(limit, numbers.Real) and not isinstance(limit, bool)
-          for limit in limits),
-      f'{name} must have two numbers, low and high, but is {value!r}')
-  _require(0 < limits[0] < limits[1] < math.inf,
-           f'{name} must have 0 < low < high, but is {value!r}')
+  parts: Any = value if isinstance(value, (tuple, list)) and value else ['']
+  kind, *limits = parts
+  if kind == 'log_uniform':
+    holds = len(limits) == 2 and all(
+        isinstance(limit, (int, float)) and not isinstance(limit, bool)
+        for limit in limits) and 0 < limits[0] < limits[1] < math.inf
+  else:
+    holds = kind == 'categorical' and bool(limits)
+  _require(holds, f"{name} must be ('log_uniform', low, high) with 0 < low < "
+           f"high, or ('categorical', first, second, …), but is {value!r}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,14 +91,12 @@ class SweepConfig:
   shared_replay: Union[bool, tuple] = False
 
   def __post_init__(self):
-    """Raises ConfigError if the config gives no runs, or ambiguous ones."""
     for field, at_least in (('num_settings', 1), ('num_seeds', 1),
                             ('first_seed', 1), ('seed', 0)):
       count = getattr(self, field)
-      _require(isinstance(count, int) and not isinstance(count, bool),
-               f'SweepConfig.{field} must be of type int, but is {count!r}')
-      _require(count >= at_least, f'SweepConfig.{field} must be at least '
-               f'{at_least}, but is {count}')
+      _require(isinstance(count, int) and not isinstance(count, bool)
+               and count >= at_least, f'SweepConfig.{field} must be a whole '
+               f'number and at least {at_least}, but is {count!r}')
     for field in ('tasks', 'variants', 'points'):
       _check_dict(f'SweepConfig.{field}', getattr(self, field))
       for name in getattr(self, field):  # Becomes the name of a directory.
@@ -114,17 +104,16 @@ class SweepConfig:
             isinstance(name, str) and bool(re.fullmatch(r'\w[\w.-]*', name)),
             f'SweepConfig.{field} has the name {name!r}, which must be '
             'letters, digits, _, - and dots')
-    for field in ('tasks', 'variants'):
-      _require(bool(getattr(self, field)),
+      _require(field == 'points' or bool(getattr(self, field)),
                f'SweepConfig.{field} is empty; name one at least')
     for task, path in self.tasks.items():
       _require(isinstance(path, str), f'SweepConfig.tasks[{task!r}] must be '
                f'the path of a .gin file, but is {path!r}')
-    _check_bindings('SweepConfig.fixed', self.fixed)
+    for field in ('fixed', 'ranges'):
+      _check_bindings(f'SweepConfig.{field}', getattr(self, field))
     for field in ('variants', 'points'):
       for name, bindings in getattr(self, field).items():
         _check_bindings(f'SweepConfig.{field}[{name!r}]', bindings)
-    _check_bindings('SweepConfig.ranges', self.ranges)
     for binding, limits in self.ranges.items():
       _check_range(f'SweepConfig.ranges[{binding!r}]', limits)
     _require(not (self.points and self.ranges),
@@ -150,13 +139,13 @@ class SweepConfig:
     return list(self.shared_replay)
 
   def _check_that_none_is_bound_twice(self):
-    def names(dicts):
-      return set(itertools.chain(*dicts.values()))
-
-    groups = {'fixed': set(self.fixed), 'variants': names(self.variants),
-              'points': names(self.points), 'ranges': set(self.ranges)}
-    for field, other in itertools.combinations(groups, 2):
-      for name in sorted(groups[field] & groups[other]):
+    groups = {'fixed': self.fixed,
+              'variants': itertools.chain(*self.variants.values()),
+              'points': itertools.chain(*self.points.values()),
+              'ranges': self.ranges}
+    names = {field: set(group) for field, group in groups.items()}
+    for field, other in itertools.combinations(names, 2):
+      for name in sorted(names[field] & names[other]):
         raise config_lib.ConfigError(
             f'{name} is bound in SweepConfig.{field} and in '
             f'SweepConfig.{other}; bind it in one of them')
@@ -176,7 +165,6 @@ class Run(NamedTuple):
     return f'{self.task}/{self.variant}/{self.setting}/seed_{self.seed}'
 
   def gin_bindings(self) -> list[str]:
-    """Returns bindings as lines of gin: 'LearnerConfig.batch_size = 16'."""
     return [f'{name} = {value!r}' for name, value in self.bindings.items()]
 
 
@@ -226,13 +214,11 @@ def runs(config: SweepConfig, chosen: Optional[Settings] = None) -> list[Run]:
   So the results of an unfinished sweep can be compared, too. Runs that share a
   replay follow one another. `chosen` replaces the config's settings.
   """
-  if chosen is None:
-    chosen = settings(config)
+  chosen = chosen or settings(config)
   seeds = range(config.first_seed, config.first_seed + config.num_seeds)
-  share = bool(config.sharing_variants)
   combined = list(itertools.product(enumerate(chosen, 1), enumerate(
       itertools.product(seeds, config.tasks, config.variants))))
-  if share:
+  if share := bool(config.sharing_variants):
     combined.sort(key=lambda pair: pair[1][0])
   return [
       Run(task, variant, setting, seed, {
@@ -251,7 +237,7 @@ class Member(Run):
   @property
   def name(self) -> str:
     """The run's directory below that of all runs, beside its population's."""
-    return f'{self.task}/{self.variant}/seed_{self.seed}/{self.setting}'
+    return f'{self.population}/{self.setting}'
 
   @property
   def population(self) -> str:
@@ -268,8 +254,7 @@ def members(config: SweepConfig, chosen: Optional[Settings] = None
   annealed unless the config says so: the population finds their schedule.
   Raises ConfigError if there is only one setting.
   """
-  if chosen is None:
-    chosen = settings(config)
+  chosen = chosen or settings(config)
   _require(len(chosen) > 1,
            'a population has a member for each setting, but this file has one; '
            'set SweepConfig.ranges and num_settings, or points')

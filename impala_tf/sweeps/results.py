@@ -66,7 +66,6 @@ def _curve(rows: Sequence[Mapping[str, Any]]) -> List[tuple]:
 
 
 def _mean_height(curve: Sequence[tuple]) -> Optional[float]:
-  """Returns the mean height of the straight lines between points (x, y)."""
   if len(curve) < 2:
     return curve[0][1] if curve else None
   area = sum((x - x0) * (y + y0) / 2

@@ -44,9 +44,9 @@ def _write(config: config_lib.Config, spec: types.Unroll, port: int) -> None:
 def _read(config: config_lib.Config, spec: types.Unroll, port: int) -> None:
   """Reads batches all the time, so that no writer is ever left waiting."""
   # Larger than in a run, so that neither end waits for the other.
-  server = queue_lib.make_server(
-      transport.make_tables(config, spec, _QUEUE_BATCHES * config.num_fresh,
-                            has_replay=True), port)
+  queue = queue_lib.make_queue(spec, _QUEUE_BATCHES * config.num_fresh)
+  replays = [transport.make_replay(config, spec)] if config.num_replayed else []
+  server = queue_lib.make_server([queue, *replays], port)
   reader = batches_lib.BatchReader(transport.make_batches(
       config, spec, f'localhost:{server.port}'))
   num_batches = 0

@@ -100,13 +100,17 @@ def test_result_is_written_and_shown_and_the_first_game_filmed(
 def _interrupts(monkeypatch):
   """Ctrl-C after the step in which the first games of a level end."""
 
-  def progress(num_ended, frames):
-    del frames
-    if num_ended:
-      raise KeyboardInterrupt
+  play = evaluation.evaluate
 
-  monkeypatch.setattr(
-      evaluation, 'Reporter', lambda num_episodes, say: progress)
+  def interrupted(agent, environment, num_episodes, seed, on_step, *others):
+    def interrupt(num_ended):
+      on_step(num_ended)
+      if num_ended:
+        raise KeyboardInterrupt
+
+    return play(agent, environment, num_episodes, seed, interrupt, *others)
+
+  monkeypatch.setattr(evaluation, 'evaluate', interrupted)
 
 
 def test_ctrl_c_keeps_the_games_that_are_over_and_the_film(

@@ -1,14 +1,171 @@
-"""Agents' links to a real server of a shared replay, which may die."""
+"""Agents that share a replay keep pace, and none waits without an end.
 
+Their links are to a real server, which may die.
+"""
+
+import functools
+import types as python_types
+
+from absl import logging
 import pytest
 import reverb
 
 from impala_tf import config as config_lib
 from impala_tf.core import queue as queue_lib
 from impala_tf.replay import shared_replay
+from impala_tf.runtime import control as control_lib
 from impala_tf.runtime import ports
 from tests.fixtures import programs
 from tests.fixtures import unrolls
+
+
+class _Clock:
+  secs = 1000.
+
+  def __call__(self):
+    return self.secs
+
+
+class _Agents:
+  """Reports of other agents, which one agent looks at twice a second."""
+
+  def __init__(self):
+    self.clock = _Clock()
+    self.pace = shared_replay.Pace(self.clock)
+    self.reports = dict.fromkeys((0, 1), shared_replay.Report(0, 0))
+    self.pace.look(self.reports)
+
+  def look(self, secs=0.5, **progress):
+    """Looks after some time; agents named `a0`, `a1` live and are so far."""
+    self.clock.secs += secs
+    for name, value in progress.items():
+      number = int(name[1:])
+      self.reports[number] = shared_replay.Report(
+          value, self.reports[number].pulse + 1)
+    self.pace.look(self.reports)
+
+  def reason(self, permille, next_permille=None):
+    return self.pace.reason_to_wait(
+        permille / 1000, (next_permille or permille + 1) / 1000)
+
+
+def test_nobody_leads_the_slowest_by_more_than_a_hundredth():
+  agents = _Agents()
+  agents.look(a0=500, a1=300)
+  assert agents.reason(309) is None  # It will be at 310.
+  reason = agents.reason(309.6, 310.6)
+  assert reason == ('agent 1 has 30.0 % of its frames, this one 31.0 %, '
+                    'and none may lead by more than 1 %')
+  agents.look(a1=301)
+  assert agents.reason(309.6, 310.6) is None
+
+
+@pytest.mark.parametrize('update', [1, 9, 10, 11, 40, 999])
+def test_somebody_can_always_go_on(update):
+  """Whatever an update counts, three agents come to their ends in turn."""
+  frames = [0., 0., 0.]
+  rounds = 0
+  while min(frames) < 1000:
+    rounds += 1
+    assert rounds < 5000
+    moved = False
+    for i in range(3):
+      if frames[i] >= 1000:
+        continue
+      others = [int(f) for j, f in enumerate(frames) if j != i]
+      agents = _Agents()
+      agents.look(a0=others[0], a1=others[1])
+      if agents.reason(frames[i], frames[i] + update) is None:
+        moved = True
+        frames[i] += update
+        lead = frames[i] - min(min(f, 1000) for f in frames)
+        assert lead <= max(10, update)
+    assert moved
+
+
+def test_dead_agent_is_left_out_after_a_minute_and_waited_for_once_back(
+    monkeypatch):
+  warnings = []
+  monkeypatch.setattr(logging, 'warning',
+                      lambda text, *args: warnings.append(text % args))
+  agents = _Agents()
+  agents.look(a0=100, a1=100)
+  for _ in range(119):
+    agents.look(a1=200)
+  assert 'agent 0 ' in agents.reason(200) and not warnings
+  agents.look(a1=200)
+  assert agents.reason(200) is None
+  assert warnings == [
+      'Agent 0 is silent and not waited for any more, at 10.0 % of its frames']
+  agents.look(a0=100, a1=200)
+  assert 'agent 0 ' in agents.reason(200)
+
+
+def test_agent_that_has_never_come_is_waited_for_longer():
+  agents = _Agents()
+  for _ in range(1199):
+    agents.look(a1=50)
+  assert 'agent 0 ' in agents.reason(50)
+  agents.look(a1=50)
+  assert agents.reason(50) is None
+
+
+def test_replay_that_starts_from_nothing_makes_nobody_slower():
+  agents = _Agents()
+  agents.look(a0=500, a1=1000)
+  for number in (0, 1):
+    agents.reports[number] = shared_replay.Report(0, 0)
+  agents.look(secs=300.)  # It was away for five minutes.
+  assert agents.reason(505) is None  # That was no silence of agent 0,
+  assert 'agent 0 ' in agents.reason(520)
+  for _ in range(120):
+    agents.look()
+  assert agents.reason(520) is None  # but this is.
+
+
+class _Process:
+  """A process that pauses, and notes the causes."""
+
+  def __init__(self, pace, problem='', check=lambda: None):
+    self.pauses, self.reported = [], []
+    link = python_types.SimpleNamespace(
+        pace=pace, problem=problem, report=self.reported.append, check=check)
+    self.must_pause = functools.partial(
+        shared_replay.must_pause, link, lambda: 200, 40, 1000,
+        control_lib.LoopControl(on_pause=self.pauses.append))
+
+
+def test_learner_pauses_until_the_slowest_has_come_nearer():
+  agents = _Agents()
+  agents.look(a0=150, a1=500)
+  process = _Process(agents.pace)
+  assert process.must_pause()
+  assert process.reported == [0.2]
+  cause, = process.pauses
+  assert 'agent 0 has 15.0 %' in cause
+  agents.look(a0=240)
+  assert not process.must_pause() and len(process.pauses) == 1
+
+
+def test_pause_ends_if_the_link_complains():
+  agents = _Agents()
+  agents.look(a0=0, a1=0)
+
+  def check():
+    raise config_lib.ConfigError('another agent')
+
+  with pytest.raises(config_lib.ConfigError, match='another agent'):
+    _Process(agents.pace, check=check).must_pause()
+
+
+def test_nobody_is_waited_for_while_the_replay_is_away():
+  agents = _Agents()
+  agents.look(a0=0, a1=0)
+  process = _Process(agents.pace, problem='the replay is away')
+  assert not process.must_pause() and not process.pauses
+
+
+# Links.
 
 _FINGERPRINT = -5
 

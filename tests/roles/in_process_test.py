@@ -505,8 +505,7 @@ def test_learners_compare_the_precision_that_the_machine_decided(
   learners = learner_group.alone()
   monkeypatch.setattr(learners, 'require_same', refuse)
   with pytest.raises(config_lib.UserError, match='they differ'):
-    learner_parts.make(
-        config, config, endpoint.Endpoint(str(tmp_path)), 4, learners)
+    learner_parts.make(config, endpoint.Endpoint(str(tmp_path)), learners)
 
 
 def test_numbers_of_episodes_are_columns_and_returns_are_not_scaled(

@@ -12,7 +12,7 @@ from impala_tf.agents import saved
 from impala_tf.core import weights
 from impala_tf.pbt import populations
 from impala_tf.pbt import rules
-from impala_tf.roles import population_in_process
+from impala_tf.roles import in_process
 from impala_tf.runtime import control as control_lib
 from tests.fixtures import hosts
 from tests.fixtures.faults import disturbed_member
@@ -51,7 +51,7 @@ def _trained(tmp_path_factory, servers_stay):
   """Trains a population once; returns its directory."""
   del servers_stay  # Only to be there first.
   directory = tmp_path_factory.mktemp('population')
-  population_in_process.run(_configs(directory), control_lib.LoopControl())
+  in_process.run_population(_configs(directory), control_lib.LoopControl())
   return directory
 
 
@@ -158,8 +158,8 @@ def test_same_seed_gives_the_same_numbers(trained, tmp_path):
   # Stopped in between two turns, and resumed.
   host = hosts.StoppedBy(lambda: bool(populations.read_events(
       str(tmp_path / 'copies'))))
-  population_in_process.run(_configs(tmp_path), host.control)
-  population_in_process.run(_configs(tmp_path), control_lib.LoopControl())
+  in_process.run_population(_configs(tmp_path), host.control)
+  in_process.run_population(_configs(tmp_path), control_lib.LoopControl())
   assert _numbers(tmp_path) == _numbers(trained)
 
 

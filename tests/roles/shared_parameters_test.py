@@ -17,11 +17,10 @@ from impala_tf.comms import config_table
 from impala_tf.core import experiment
 from impala_tf.core import queue as queue_lib
 from impala_tf.envs import catch
-from impala_tf.roles import a3c_learner
 from impala_tf.roles import a3c_workers
 from impala_tf.roles import evaluation
+from impala_tf.roles import learner_state
 from impala_tf.roles import shared_parameters
-from impala_tf.roles import warm_start
 from impala_tf.runs import gin_config
 from impala_tf.runs import metrics
 from impala_tf.runs import run_directory
@@ -130,12 +129,12 @@ def test_stopped_run_goes_on_with_all_that_workers_share(
           config.asynchronous, optimizer=optimizer))
   host = hosts.StoppedAfter(6)
   _rows(config, tmp_path, host)
-  parts = a3c_learner.Learner(config, str(tmp_path))
+  parts = shared_parameters.Learner(config, str(tmp_path))
   assert parts.store.counts[:2] == (27, 6)
   target = parts.store.target_parameters
   # It is that of 23 frames.
   assert (parts.store.parameters != target).any()
-  fresh = a3c_learner.Learner(config, str(tmp_path / 'fresh')).store
+  fresh = shared_parameters.Learner(config, str(tmp_path / 'fresh')).store
   assert (fresh.parameters == fresh.target_parameters).all()
   assert (fresh.parameters != target).any()
   moved = [bool(slot.any()) for slot in parts.store.slots]
@@ -154,15 +153,29 @@ def test_run_begins_with_another_ones_parameters_and_with_those_as_targets(
   config = _config(algorithm='n_step_q')
   source, new = str(tmp_path / 'source'), str(tmp_path / 'new')
   _rows(config, source)
-  warm_start.write_first_checkpoint(config, new, source, 'newest')
+  learner_state.write_first_checkpoint(config, new, source, 'newest')
   learned = worker_lib.flatten(saved.load_agent(source).agent)
-  store = a3c_learner.Learner(config, new).store
+  store = shared_parameters.Learner(config, new).store
   np.testing.assert_array_equal(store.parameters, learned)
   np.testing.assert_array_equal(store.target_parameters, learned)
   assert store.counts == (0, 0, 0) and not store.slots[0].any()
   with pytest.raises(config_lib.UserError, match="is of kind 'q'"):
-    warm_start.write_first_checkpoint(
+    learner_state.write_first_checkpoint(
         _config(), str(tmp_path / 'other'), source, 'newest')
+
+
+@pytest.mark.parametrize('optimizer, start, expected', [
+    ('shared_rmsprop', 0., [0.]), ('shared_rmsprop', 1., [1.]),
+    ('rmsprop', 0.5, [0.5] * 3), ('momentum_sgd', 1., [0.] * 3)])
+def test_mean_squares_begin_where_the_config_says_and_momenta_at_0(
+    tmp_path, optimizer, start, expected):
+  slots = shared_parameters.Learner(_config(
+      asynchronous=config_lib.AsyncConfig(
+          num_workers=3, optimizer=optimizer, initial_mean_square=start)),
+                                    str(tmp_path)).store.slots
+  assert len(slots) == len(expected)
+  for slot, value in zip(slots, expected):
+    assert (slot == value).all()
 
 
 def test_one_nan_spoils_one_return_and_no_parameter(tmp_path, monkeypatch):
@@ -172,7 +185,7 @@ def test_one_nan_spoils_one_return_and_no_parameter(tmp_path, monkeypatch):
   # The first worker's first episode is the fourth segment, and counts.
   assert 'episode_return' not in rows[3] and rows[3]['episodes'] == 1
   assert all(abs(row['episode_return']) <= 1 for row in rows[4:])
-  store = a3c_learner.Learner(_config(), str(tmp_path)).store
+  store = shared_parameters.Learner(_config(), str(tmp_path)).store
   assert np.isfinite(store.parameters).all()
   assert np.isfinite(store.slots[0]).all()
 
@@ -187,7 +200,7 @@ def test_run_without_a_finite_gradient_ends(tmp_path, monkeypatch):
 
 
 def test_last_row_has_the_frames_that_workers_added_meanwhile(tmp_path):
-  parts = a3c_learner.Learner(_config(total_frames=20), str(tmp_path))
+  parts = shared_parameters.Learner(_config(total_frames=20), str(tmp_path))
 
   def play():
     parts.store.add_frames(10, 100, {
@@ -204,7 +217,7 @@ def test_last_row_has_the_frames_that_workers_added_meanwhile(tmp_path):
 
 
 def test_checkpoint_has_the_number_of_the_updates_that_it_holds(tmp_path):
-  parts = a3c_learner.Learner(_config(), str(tmp_path))
+  parts = shared_parameters.Learner(_config(), str(tmp_path))
   parts.store.set_counts(num_frames=20, num_updates=4)
   parts.save(3, None)  # Another update has come since the loop looked.
   assert run_directory.newest_checkpoint(str(tmp_path)) == 4
@@ -212,7 +225,7 @@ def test_checkpoint_has_the_number_of_the_updates_that_it_holds(tmp_path):
 
 def test_learner_that_waits_for_records_knows_who_has_the_lock(
     tmp_path, monkeypatch):
-  parts = a3c_learner.Learner(_config(), str(tmp_path))
+  parts = shared_parameters.Learner(_config(), str(tmp_path))
   holder = store_lib.find([parts.store.table_name])
   causes = []
   monkeypatch.setattr(holder, 'sync_target', lambda: parts.learn(
@@ -255,21 +268,17 @@ def _train(config, run_dir, *bindings):
 @pytest.mark.slow
 @pytest.mark.nightly
 @pytest.mark.timeout(3600)
-def test_catch_is_learned(tmp_path):
-  last = _train('configs/a3c/catch.gin', tmp_path)[-1]
-  assert last['episode_return'] >= 0.95
-
-
-@pytest.mark.slow
-@pytest.mark.nightly
-@pytest.mark.timeout(3600)
 @pytest.mark.parametrize(
-    'algorithm', ['one_step_q', 'one_step_sarsa', 'n_step_q'])
-def test_values_of_catch_are_learned(algorithm, tmp_path):
-  """Plays greedily, since in training some workers explore for ever."""
-  _train('configs/a3c/catch.gin', tmp_path,
-         f'ExperimentConfig.algorithm = {algorithm!r}',
-         'ExperimentConfig.total_frames = 150_000')
+    'algorithm', ['a3c', 'one_step_q', 'one_step_sarsa', 'n_step_q'])
+def test_catch_is_learned(algorithm, tmp_path):
+  """Values play greedily: in training some workers explore for ever."""
+  bindings = [] if algorithm == 'a3c' else [
+      f'ExperimentConfig.algorithm = {algorithm!r}',
+      'ExperimentConfig.total_frames = 150_000']
+  last = _train('configs/a3c/catch.gin', tmp_path, *bindings)[-1]
+  if not bindings:
+    assert last['episode_return'] >= 0.95
+    return
   result = evaluation.evaluate(
       saved.load_agent(str(tmp_path)).agent, catch.CatchEnvironment(10, 7),
       num_episodes=100, seed=0)

@@ -136,7 +136,7 @@ def run_evaluator(args: argparse.Namespace) -> None:
   learner = LearnerConnection(args)
   config = learner.config()
   # Here, since it imports TensorFlow, which takes seconds.
-  from impala_tf.roles import evaluator
+  from impala_tf.roles import evaluation
   files.make_directory(output)
 
   def on_row(row):
@@ -146,5 +146,5 @@ def run_evaluator(args: argparse.Namespace) -> None:
                 f'{row["episode_return"]:.2f}{spread} '
                 f'({plurals.counted(row["episodes"], "game")})')
 
-  evaluator.run_evaluator(config, args.address, output, args.seed or args.task,
-                          learner.poll, on_row)
+  evaluation.run_evaluator(config, args.address, output, args.seed or args.task,
+                           learner.poll, on_row)

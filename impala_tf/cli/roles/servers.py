@@ -37,21 +37,21 @@ class Process(local_run.LearnerProcess):
     `addresses` are those at which several learners reach one another; empty for
     a single one.
     """
-    self._played = 'unrolls'
+    played = 'unrolls'
     awaited = f'unrolls that actors send to {args.address}'
     if addresses:
       awaited += ' and to the other learners'
     if config.learner_plays:
       awaited = 'the environments of this learner'
     if algorithms.architecture(config) == algorithms.SHARED_PARAMETERS:
-      self._played = 'segments'
+      played = 'segments'
       awaited = ('segments of workers, whose actors find this learner at '
                  f'{args.address}')
     self.signals: List[int] = []  # That came; any ends the loop.
     self._args = args
     self._addresses = addresses
     super().__init__(lambda: bool(self.signals), awaited, args.wait_secs,
-                     role_flags.make_say(args))
+                     role_flags.make_say(args), played=played)
     if not args.supervised:
       self._waiting.poll()  # What follows takes seconds.
 
@@ -60,9 +60,6 @@ class Process(local_run.LearnerProcess):
     child_lib.note_signals(self.signals, self._args.supervised)
     if self._args.supervised:
       child_lib.stop_with_parent(lambda: self.signals.append(signal.SIGTERM))
-
-  def _note_first(self, secs: float) -> None:
-    self._say(f'got the first {self._played} after {secs:.0f} s')
 
   def join(self) -> Any:
     """Waits for all learners of the run; raises Stopped, PeerMissing."""

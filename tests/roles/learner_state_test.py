@@ -7,7 +7,7 @@ import pytest
 
 from impala_tf import config as config_lib
 from impala_tf.agents import saved
-from impala_tf.roles import warm_start
+from impala_tf.roles import learner_state
 from impala_tf.storage import checkpoint
 from tests.fixtures import saved_parts
 
@@ -31,7 +31,7 @@ def _source(tmp_path):
 def test_parameters_are_taken_and_all_else_is_new(
     source, tmp_path, which, name):
   run_dir = str(tmp_path / 'new')
-  line, = warm_start.write_first_checkpoint(
+  line, = learner_state.write_first_checkpoint(
       saved_parts.CONFIG, run_dir, source, which)
   loaded = saved.load_agent(source, which)
   assert line == (
@@ -67,7 +67,7 @@ def test_other_observations_are_refused_and_nothing_is_written(
       saved_parts.CONFIG,
       environment=config_lib.EnvironmentConfig(level=level))
   with pytest.raises(config_lib.UserError, match=words) as raised:
-    warm_start.write_first_checkpoint(
+    learner_state.write_first_checkpoint(
         config, str(tmp_path / 'new'), source, 'newest')
   assert '\n' not in str(raised.value)
   assert not (tmp_path / 'new').exists()

@@ -9,14 +9,13 @@ import pytest
 import reverb
 
 from impala_tf import config as config_lib
-from impala_tf.a3c import gradient_table
 from impala_tf.a3c import links
 from impala_tf.a3c import store as store_lib
 from impala_tf.comms import reverb_calls
 from impala_tf.core import queue as queue_lib
 from impala_tf.core import weights
-from impala_tf.roles import a3c_learner
 from impala_tf.roles import a3c_workers
+from impala_tf.roles import shared_parameters
 from impala_tf.runtime import control as control_lib
 from impala_tf.runtime import interfaces
 from tests.fixtures import programs
@@ -49,7 +48,7 @@ def _contribution(number, name='loss'):
 
 @pytest.fixture(name='server')
 def _server():
-  server = queue_lib.make_server([gradient_table.make_table(_SIZE)], None)
+  server = queue_lib.make_server([links.make_table(_SIZE)], None)
   yield server
   server.stop()
 
@@ -65,19 +64,19 @@ def _same(one, other):
 
 def test_contributions_arrive_whole_and_in_their_order(server):
   """Their metrics have texts of any length."""
-  link = gradient_table.TableLink(_address(server), _Fetcher())
+  link = links.TableLink(_address(server), _Fetcher())
   assert link.pull() == (30, 7, 0)
   sent = [_contribution(i, 'x' * (1 + 7 * i)) for i in range(8)]
   for contribution in sent:
     link.push(contribution)
-  arrived = gradient_table.contributions(_address(server))
+  arrived = links.contributions(_address(server))
   for contribution in sent:
     assert _same(next(arrived), contribution)
 
 
 @pytest.mark.slow
 def test_full_queue_makes_workers_wait_for_the_learner(server):
-  link = gradient_table.TableLink(_address(server), _Fetcher())
+  link = links.TableLink(_address(server), _Fetcher())
   for number in range(8):
     link.push(_contribution(number))
   ninth = threading.Thread(
@@ -87,7 +86,7 @@ def test_full_queue_makes_workers_wait_for_the_learner(server):
   assert ninth.is_alive()
   client = reverb.Client(_address(server))
   assert reverb_calls.server_info(client)['gradients'].current_size == 8
-  arrived = gradient_table.contributions(_address(server))
+  arrived = links.contributions(_address(server))
   assert [next(arrived).version for _ in range(9)] == list(range(9))
   ninth.join(timeout=60.)
   assert not ninth.is_alive()
@@ -96,13 +95,13 @@ def test_full_queue_makes_workers_wait_for_the_learner(server):
 @pytest.mark.slow
 def test_what_fits_into_the_queue_fits_into_the_learners_records(server):
   """The learner would end with an error whose cause is a worker's."""
-  link = gradient_table.TableLink(_address(server), _Fetcher())
+  link = links.TableLink(_address(server), _Fetcher())
   store = store_lib.make(_SIZE, 1)
   store.set_counts(10**9, 10**9)
   apply = links.make_apply(dataclasses.replace(
       _CONFIG, experiment=dataclasses.replace(
           _CONFIG.experiment, total_frames=3 * 10**9)), store)
-  taken = gradient_table.contributions(_address(server))
+  taken = links.contributions(_address(server))
   length = 1
   with pytest.raises(ValueError, match='have the loss return fewer'):
     while True:
@@ -122,17 +121,21 @@ class _Learner:
   """A learner's memory, tables and intake, without its loop."""
 
   def __init__(self, run_dir, apply=None):
-    self.parts = a3c_learner.Learner(_CONFIG, str(run_dir))
+    self.parts = shared_parameters.Learner(_CONFIG, str(run_dir))
     self.store = self.parts.store
     self._server = queue_lib.make_server(
         [*weights.make_tables(self.parts.server.agent.published_variables),
-         gradient_table.make_table(self.store.parameters.size)], None)
+         links.make_table(self.store.parameters.size)], None)
     self.address = f'localhost:{self._server.port}'
     store = store_lib.find([self.store.table_name])
-    self.intake = gradient_table.Intake(
+    publisher = weights.Publisher(
+        self.store.parameters.copy,
+        lambda version: self.store.counts.num_frames,
+        [weights.Table(self.address).write])
+    publisher.publish(0)
+    self.intake = links.Intake(
         self.address, store, apply or links.make_apply(_CONFIG, store),
-        a3c_learner.Publisher(self.store, self.address),
-        _CONFIG.experiment.total_frames)
+        publisher, _CONFIG.experiment.total_frames)
 
   def wait_for_updates(self, number):
     programs.wait_until(
@@ -146,15 +149,14 @@ class _Learner:
         episode={})._replace(**facts)
 
   def link(self):
-    return gradient_table.TableLink(self.address, fetcher=None)
+    return links.TableLink(self.address, fetcher=None)
 
 
 class _UpToDate:
   """A fetcher that waits for the parameters after all that was pushed."""
 
-  def __init__(self, fetcher, learner):
+  def __init__(self, fetcher):
     self._fetcher = fetcher
-    self._learner = learner
     self._pushed = 0
 
   @property
@@ -177,15 +179,14 @@ def _play(make_link):
 
 
 def test_table_gives_the_numbers_of_shared_memory(tmp_path):
-  parts = a3c_learner.Learner(_CONFIG, str(tmp_path / 'memory'))
+  parts = shared_parameters.Learner(_CONFIG, str(tmp_path / 'memory'))
   _play(functools.partial(links.MemoryLink, _CONFIG, parts.store))
   learner = _Learner(tmp_path / 'table')
 
   def make_link(agent, target_agent):
     assert target_agent is None
     fetcher = weights.Fetcher(learner.address, agent.published_variables)
-    return gradient_table.TableLink(
-        learner.address, _UpToDate(fetcher, learner))
+    return links.TableLink(learner.address, _UpToDate(fetcher))
 
   fresh = learner.store.parameters.copy()
   _play(make_link)
