@@ -42,10 +42,9 @@ COVERED_ELSEWHERE = {
     'impala_tf/a3c/links.py': (
         'tests/a3c/worker_test.py', 'is what those workers pull and push by'),
     **{f'impala_tf/config/{name}.py': (
-        'tests/config/config_test.py', 'is a section of the config')
-       for name in ('actor', 'agent', 'asynchronous', 'atari', 'dmlab',
-                    'environment', 'experiment', 'impala', 'laser', 'learner',
-                    'optimizer', 'population', 'replay', 'vizdoom')},
+        'tests/config/config_test.py', 'has sections of the config')
+       for name in ('agent', 'algorithms', 'environment', 'population',
+                    'run')},
     'impala_tf/runtime/control.py': (
         'tests/roles/in_process_test.py', 'is asked by those loops'),
     'impala_tf/runtime/interfaces.py': (

@@ -5,21 +5,21 @@ import json
 import typing
 from typing import Any, Dict, Iterator, Optional, Tuple, Type
 
-from impala_tf.config.actor import ActorConfig
 from impala_tf.config.agent import AgentConfig
-from impala_tf.config.asynchronous import AsyncConfig
-from impala_tf.config.atari import AtariConfig
-from impala_tf.config.dmlab import DmlabConfig
+from impala_tf.config.algorithms import AsyncConfig
+from impala_tf.config.algorithms import ImpalaConfig
+from impala_tf.config.algorithms import LaserConfig
+from impala_tf.config.algorithms import OptimizerConfig
+from impala_tf.config.environment import AtariConfig
+from impala_tf.config.environment import DmlabConfig
 from impala_tf.config.environment import EnvironmentConfig
-from impala_tf.config.experiment import ExperimentConfig
+from impala_tf.config.environment import VizdoomConfig
 from impala_tf.config.fields import ConfigError
-from impala_tf.config.impala import ImpalaConfig
-from impala_tf.config.laser import LaserConfig
-from impala_tf.config.learner import LearnerConfig
-from impala_tf.config.optimizer import OptimizerConfig
 from impala_tf.config.population import PopulationConfig
-from impala_tf.config.replay import ReplayConfig
-from impala_tf.config.vizdoom import VizdoomConfig
+from impala_tf.config.run import ActorConfig
+from impala_tf.config.run import ExperimentConfig
+from impala_tf.config.run import LearnerConfig
+from impala_tf.config.run import ReplayConfig
 
 # Whether it is broken, and the message in that case.
 _Rule = Tuple[Any, str]
