@@ -15,6 +15,7 @@ import numpy as np
 from impala_tf import config as config_lib
 from impala_tf.cli import command_line
 from impala_tf.cli import program
+from impala_tf.config import fields
 from impala_tf.plots import groups as groups_lib
 from impala_tf.plots import intervals
 from impala_tf.plots import runs as runs_lib
@@ -88,11 +89,8 @@ def _check(args: argparse.Namespace) -> str:
   from impala_tf.plots import pictures  # Imports Matplotlib: half a second.
   if args.group_by:
     groups_lib.check_way(args.group_by)
-  if not 0 <= args.confidence < 1:
-    raise config_lib.UserError(
-        f'--confidence must be 0 or more and below 1, such as 0.95, but is '
-        f'{args.confidence:g}')
-  command_line.check_at_least(args, 'smooth', 1)
+  fields.check_range('--confidence', args.confidence, at_least=0, below=1)
+  fields.check_range('--smooth', args.smooth, at_least=1)
   if args.csv and not suite_results.can_write(args.csv):
     raise config_lib.UserError(
         f'{args.csv} cannot be written; choose another --csv')

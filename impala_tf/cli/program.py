@@ -11,8 +11,6 @@ from typing import Callable, Optional, Union
 
 from impala_tf import config as config_lib
 from impala_tf.envs import environment
-from impala_tf.roles import beginning
-from impala_tf.runs import gin_config
 from impala_tf.runs import run_directory
 from impala_tf.runtime import child
 from impala_tf.runtime import command_names
@@ -67,17 +65,6 @@ def end(exit_code: int, at_once: bool = False) -> None:
     os._exit(exit_code)
   sys.exit(exit_code)
 
-
-def load_for_roles(path: str, args: argparse.Namespace) -> config_lib.Config:
-  """Reads a configuration for separate processes; raises UserError."""
-  config = run_directory.as_begun(
-      gin_config.load(path, args.gin_binding), args.run_dir)
-  if config.experiment.in_process:
-    raise config_lib.UserError(
-        'ExperimentConfig.in_process leaves no roles to others; set it to '
-        f'False, or use {command_names.command("train")}')
-  beginning.check_names(config)
-  return config
 
 
 def add_import(parser: argparse.ArgumentParser) -> None:

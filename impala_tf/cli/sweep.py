@@ -1,11 +1,7 @@
 """Runs a sweep, here or on a Ray cluster.
 
 The same command resumes it: finished runs stay as they are, interrupted ones
-are resumed.
-
-Exit codes: 0 all runs are finished; 1 some have failed, and the others were run
-to their ends; 2 bad input; 129 the terminal was closed; 130 Ctrl-C; 143 asked
-to terminate.
+are resumed. If some fail, the others are run to their ends.
 """
 
 import argparse
@@ -19,6 +15,7 @@ from typing import Callable, Iterator, Mapping, NamedTuple, Optional, Sequence
 from impala_tf import config as config_lib
 from impala_tf.cli import command_line
 from impala_tf.cli import program
+from impala_tf.config import fields
 from impala_tf.plots import suite_tables
 from impala_tf.ray_cluster import connection as ray_connection
 from impala_tf.roles import beginning
@@ -205,9 +202,9 @@ def _parse_args(kind: sweep_directory.Kind,
   parser.add_argument('--run_gpus', type=float, default=0.,
                       help='likewise (default: %(default)g)')
   args = parser.parse_args()
-  command_line.check_at_least(args, 'jobs', 1)
-  command_line.check_above_0(args, 'run_cpus')
-  command_line.check_at_least(args, 'run_gpus', 0)
+  fields.check_range('--jobs', args.jobs, at_least=1)
+  fields.check_range('--run_cpus', args.run_cpus, above=0)
+  fields.check_range('--run_gpus', args.run_gpus, at_least=0)
   if args.engine != 'ray' and (args.ray_address or args.run_cpus
                                or args.run_gpus):
     raise config_lib.UserError(

@@ -6,9 +6,13 @@ from typing import Callable, List, Optional, Tuple
 from impala_tf import config as config_lib
 from impala_tf.cli import command_line
 from impala_tf.cli import program
+from impala_tf.config import fields
+from impala_tf.roles import beginning
 from impala_tf.roles import endpoint
+from impala_tf.runs import gin_config
 from impala_tf.runs import run_directory
 from impala_tf.runs import sharing as sharing_lib
+from impala_tf.runtime import command_names
 from impala_tf.runtime import plurals
 from impala_tf.runtime import ports
 from impala_tf.runtime import waiting
@@ -115,12 +119,32 @@ def sharing(args: argparse.Namespace) -> endpoint.Sharing:
   return endpoint.Sharing(args.replay_address, args.agent or 0)
 
 
+def load_config(args: argparse.Namespace, default: Optional[str] = None
+                ) -> config_lib.Config:
+  """Reads what to train, or the config of the run in --run_dir.
+
+  Without a `default` it is for separate processes. Raises UserError if it
+  cannot be trained, or not with these flags.
+  """
+  path = run_directory.config_path(args.config, args.run_dir) or default
+  if path is None:
+    raise config_lib.UserError(
+        'a config is needed; give what to train, such as '
+        'configs/atari/pong.gin, or --run_dir of a run to be resumed')
+  config = run_directory.as_begun(
+      gin_config.load(path, args.gin_binding), args.run_dir)
+  if config.experiment.in_process and default is None:
+    raise config_lib.UserError(
+        'ExperimentConfig.in_process leaves no roles to others; set it to '
+        f'False, or use {command_names.command("train")}')
+  beginning.check_names(config)
+  check_sharing(args, config)
+  return config
+
+
 def check_sharing(args: argparse.Namespace,
                   config: Optional[config_lib.Config] = None) -> None:
-  """Raises UserError for a --replay_address and --agent that cannot work.
-
-  `config` is None if it is not known yet.
-  """
+  """Raises UserError for a --replay_address and --agent that cannot work."""
   if (args.replay_address is None) != (args.agent is None):
     raise config_lib.UserError(
         '--replay_address needs --agent, and the reverse: the replay that '
@@ -128,7 +152,7 @@ def check_sharing(args: argparse.Namespace,
   if args.replay_address is None:
     return
   parse_address(args.replay_address, '--replay_address')
-  command_line.check_at_least(args, 'agent', 0)
+  fields.check_range('--agent', args.agent, at_least=0)
   if config is None:
     return
   if not config.num_replayed:
@@ -170,8 +194,8 @@ def check(args: argparse.Namespace) -> None:
   if args.core is not None and not args.supervised:
     raise config_lib.UserError(
         '--core is for actors that train.sh starts; leave it out')
-  command_line.check_at_least(args, 'task', 0)
-  command_line.check_above_0(args, 'wait_secs')
+  fields.check_range('--task', args.task, at_least=0)
+  fields.check_range('--wait_secs', args.wait_secs, above=0)
   if args.role == 'evaluator' and not (args.output or args.run_dir):
     raise config_lib.UserError(
         'an evaluator needs --run_dir, or --output if it cannot see that')
