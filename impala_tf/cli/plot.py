@@ -62,7 +62,6 @@ def _parse_args() -> argparse.Namespace:
 
 
 class _Curve(NamedTuple):
-  """A curve as it is drawn."""
   label: str  # In the legend.
   num_runs: int  # Behind it.
   x: np.ndarray  # Float [P].
@@ -98,7 +97,6 @@ def _check(args: argparse.Namespace) -> str:
 
 
 def _points(run_dir: str, args: argparse.Namespace) -> list:
-  """Reads a run's points; raises UserError if it has none."""
   rows = metrics.read_rows(run_dir)
   points = metrics.points(rows, args.metric, args.x)
   if not points:
@@ -132,7 +130,6 @@ def _curve(label: str, run_dirs: Sequence[str], points: Dict[str, list],
 
 
 def _to_csv(drawn: Sequence[_Curve]) -> str:
-  """Returns the curves as CSV, a line for each point."""
   text = io.StringIO()
   writer = csv.writer(text, lineterminator='\n')
   writer.writerow(['label', 'runs', 'x', 'y', 'low', 'high'])
@@ -162,7 +159,6 @@ def _draw(drawn: Sequence[_Curve], args: argparse.Namespace, output: str
 
 
 def _y_title(drawn: Sequence[_Curve], args: argparse.Namespace) -> str:
-  """Names the metric and, for groups, their statistic."""
   title = args.metric.replace('_', ' ')
   if args.metric == _RETURN:
     title = f'return of the last {metrics.EPISODE_WINDOW} games'

@@ -215,7 +215,6 @@ def _parse_args(kind: sweep_directory.Kind,
 
 def _enter_private_network(args: argparse.Namespace, verb: str,
                            has_servers: bool) -> None:
-  """Moves a program that starts servers out of other machines' reach."""
   if not args.ray_address and (args.engine == 'ray' or has_servers):
     # Ray listens on all interfaces, and runs whatever it is sent.
     why_public = program.enter_private_network(verb, 'auto')

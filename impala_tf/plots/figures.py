@@ -188,7 +188,6 @@ def _draw_steps(axes, population: populations.Population,
 
 
 def _draw_tree(axes, population: populations.Population) -> None:
-  """Draws a line for each member, and an arrow for each copy."""
   rows = {name: i for i, name in enumerate(population.members)}
   last = _last_frames(population)
   for name, i in rows.items():

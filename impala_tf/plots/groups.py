@@ -93,14 +93,12 @@ def level_of(run_dir: str) -> str:
 
 
 def _of_run(run_dir: str) -> str:
-  """Returns the run's directory, also for an evaluation's."""
   head, tail = os.path.split(run_dir.rstrip('/'))
   return head if tail == run_directory.EVALUATION else run_dir
 
 
 def _names(run_dirs: Sequence[str], values: Dict[str, Dict[str, Any]]
            ) -> List[str]:
-  """Names groups by the values that differ between them."""
   first = values[run_dirs[0]]
   varied = [option for option in first if option != _SEED and any(
       values[run_dir][option] != first[option] for run_dir in run_dirs)]

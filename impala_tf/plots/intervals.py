@@ -100,7 +100,6 @@ def t_band(values: np.ndarray, strata: Sequence[str],
 
 
 def _members(strata: Sequence[str]) -> List[np.ndarray]:
-  """Returns the indices of the runs of each stratum."""
   return [np.flatnonzero([s == stratum for s in strata])
           for stratum in dict.fromkeys(strata)]
 

@@ -52,7 +52,6 @@ def markdown(suite: suite_lib.Suite,
 
 def _levels(suite: suite_lib.Suite,
             ours: Mapping[str, suite_lib.Scores]) -> str:
-  """Returns a table with a line for each level, and the sums of columns."""
   columns = [*ours.items(), ('human', suite.human),
              ('random', suite.random), *suite.paper.items()]
   normalised = [{level: suite.human_normalised_score(level, score)
@@ -75,7 +74,6 @@ def _levels(suite: suite_lib.Suite,
 
 def _sums(suite: suite_lib.Suite,
           ours: Mapping[str, suite_lib.Scores]) -> str:
-  """Returns a table of sums with a line for each agent."""
   rows = [['human-normalised', *(title.replace('human-normalised ', '')
                                  for title in _SUMMARY_ROWS.values())]]
   agents = {f'**{name}**': _summary(suite, scores)
@@ -88,7 +86,6 @@ def _sums(suite: suite_lib.Suite,
 
 def _summary(suite: suite_lib.Suite,
              column: suite_lib.Scores) -> Mapping[str, float]:
-  """Sums up a column; empty if levels are missing in it."""
   if len(column) < len(suite.levels):
     return {}
   return suite.summary(column)._asdict()

@@ -37,10 +37,6 @@ _OPTIONS: dict[str, tuple[str, ...]] = {
 _ALL_OPTIONS = tuple(
     option for options in _OPTIONS.values() for option in options)
 
-# Words of other languages for Python's True, False and None.
-_VALUES = {'true': 'True', 'yes': 'True', 'on': 'True', 'false': 'False',
-           'no': 'False', 'off': 'False', 'none': 'None', 'null': 'None',
-           'nil': 'None'}
 
 _Values = dict[str, dict[str, Any]]  # By section and option.
 
@@ -57,7 +53,6 @@ class _Delegate(config_parser.ParserDelegate):
     self.references: list[str] = []
 
   def configurable_reference(self, scoped_configurable_name, evaluate):
-    del evaluate
     self.references.append(scoped_configurable_name)
 
   def macro(self, macro_name):
@@ -114,22 +109,20 @@ class _Reader:
           self._add(statement, where)
     except config_lib.ConfigError:
       raise
-    except SyntaxError as error:
-      found = re.search("Failed to parse token '(.*)'", error.msg)
-      if not found:
+    except Exception as error:  # Also of Python's tokens: an open bracket.
+      word = re.search("Failed to parse token '(.*)'", str(error))
+      if not word or not isinstance(error, SyntaxError):
         raise _unreadable(what, error) from error
       raise config_lib.ConfigError(
-          f'{self._place(what, error.lineno)}: '
-          f'{_value_problem(found[1])}') from error
-    except Exception as error:  # Of Python's tokens, such as an open bracket.
-      raise _unreadable(what, error) from error
+          f'{self._place(what, error.lineno)}: {word[1]} is no value; text '
+          f"stands in quotes: '{word[1]}'; other words are True, False and None"
+      ) from error
 
   def _place(self, what: str, line: Optional[int]) -> str:
     """Names a line of the open file, or the binding that is read."""
     return f'{what}, line {line}' if self._open else what
 
   def _find(self, path: str, where: str) -> str:
-    """Finds an included file, first beside the including one."""
     beside = os.path.dirname(self._open[-1]) if self._open else ''
     for directory in (os.path.abspath(beside), os.getcwd(), shipped.ROOT):
       found = os.path.normpath(os.path.join(directory, path))
@@ -140,7 +133,6 @@ class _Reader:
 
   def _add(self, statement: config_parser.BindingStatement,
            where: str) -> None:
-    """Adds a binding; raises ConfigError for an unknown option."""
     selector, option = statement.selector, statement.arg_name
     if statement.scope:
       raise config_lib.ConfigError(
@@ -178,7 +170,6 @@ class _Reader:
     return values
 
   def _resolved(self, value: Any) -> Any:
-    """Replaces names of values, also within containers."""
     if isinstance(value, _Name):
       if value.name not in self._named:
         raise config_lib.ConfigError(
@@ -200,17 +191,11 @@ def _unreadable(what: str, error: Exception) -> config_lib.ConfigError:
 
 
 def _check_whole(path: str, text: str) -> None:
-  """Raises ConfigError if a file is empty or was cut off."""
-  remedy = ('put back a copy; the same training command with a new --run_dir '
-            'writes one')
-  if not text.strip():
-    if os.path.basename(path) != config_path(''):
-      remedy = 'it binds nothing, so leave it out or write values into it'
-    raise config_lib.ConfigError(f'{path} is empty; {remedy}')
-  if text.startswith(_FIRST_LINE) and _LAST_LINE not in text:
+  if not text.strip() or (
+      text.startswith(_FIRST_LINE) and _LAST_LINE not in text):
     raise config_lib.ConfigError(
-        f'{path} is cut off: it should end with {_LAST_LINE.strip()!r}; '
-        f'{remedy}')
+        f'{path} is empty or cut off; put back a copy; of a run, the same '
+        'training command with a new --run_dir writes one')
 
 
 def _problem(section: str, option: str) -> Optional[str]:
@@ -232,13 +217,6 @@ def _problem(section: str, option: str) -> Optional[str]:
   return f'there is no {missing}; {hint}'
 
 
-def _value_problem(word: str) -> str:
-  """Explains an invalid value in one line, with a correction."""
-  value = _VALUES.get(word.lower())
-  if value:
-    return f'{word} is no value; did you mean {value}?'
-  return f"{word} is no value; text stands in quotes: '{word}'"
-
 
 def _meant(section: str, option: str) -> list[str]:
   """Lists probable options: the nearest section's, else any section's."""
@@ -253,7 +231,6 @@ def _meant(section: str, option: str) -> list[str]:
 
 
 def _nearest(name: str, names: Iterable[str]) -> str:
-  """Returns the nearest name, ignoring case; '' if none is near."""
   by_lower_case = {n.lower(): n for n in names}
   found = difflib.get_close_matches(name.lower(), by_lower_case, n=1)
   return by_lower_case[found[0]] if found else ''
@@ -292,7 +269,6 @@ def load_sweep(path: str, kind: str = '') -> plan_lib.SweepConfig:
 
 
 def _read(path: str, bindings: Sequence[str] = (), kind: str = '') -> _Values:
-  """Reads a file, then bindings."""
   if not files.is_url(path):
     path = shipped.find_config(path, kind)
   elif not files.exists(path):
@@ -314,12 +290,11 @@ def dumps(config: config_lib.Config) -> str:
 
 def dumps_sweep(config: plan_lib.SweepConfig) -> str:
   """Returns a .gin file of a sweep's values for `load_sweep`."""
-  return ('from __gin__ import dynamic_registration\n'
-          f'from impala_tf import sweeps\n\n{_section("sweeps", config)}')
+  return (f'{_HEADER.replace("import config", "import sweeps")}\n'
+          f'{_section("sweeps", config)}')
 
 
 def _section(module: str, section: Any) -> str:
-  """Returns a line for each field of a dataclass in a module."""
   return ''.join(
       f'{module}.{type(section).__name__}.{field.name} = '
       f'{getattr(section, field.name)!r}\n'

@@ -4,7 +4,6 @@ The HParams dashboard has a line for each run, with its returns.
 """
 
 import os
-import time
 from typing import Any, Dict
 
 from absl import logging
@@ -24,12 +23,9 @@ def write(run_dir: str, config: config_lib.Config, frames: int) -> None:
   `frames` learned from so far are TensorBoard's step of the text.
   """
   # Here, since they import TensorFlow, which takes seconds.
-  from tensorboard.compat.proto import event_pb2
-  from tensorboard.compat.proto import summary_pb2
   from tensorboard.plugins.hparams import api_pb2
   from tensorboard.plugins.hparams import summary as hparams
-  from tensorboard.plugins.text import summary_v2 as text
-  from tensorboard.summary.writer import event_file_writer
+  import tensorflow as tf
   directory = os.path.join(run_dir, 'tensorboard')
   columns = hparams.experiment_pb(
       [api_pb2.HParamInfo(name=name, type=api_pb2.DataType.Value(
@@ -41,15 +37,11 @@ def write(run_dir: str, config: config_lib.Config, frames: int) -> None:
     for name in files.names(directory):
       if name.endswith(_SUFFIX):
         files.remove(os.path.join(directory, name))
-    events = event_file_writer.EventFileWriter(
-        directory, filename_suffix=_SUFFIX)
-    for step, summary in ((0, columns), (0, session), (
-        frames, text.text_pb('config', _markdown(config)))):
-      # The plugins make TensorFlow's message, the writer takes TensorBoard's.
-      events.add_event(event_pb2.Event(
-          wall_time=time.time(), step=step,
-          summary=summary_pb2.Summary.FromString(summary.SerializeToString())))
-    events.close()
+    with tf.summary.create_file_writer(
+        directory, filename_suffix=_SUFFIX).as_default():
+      for summary in columns, session:
+        tf.summary.experimental.write_raw_pb(summary.SerializeToString(), 0)
+      tf.summary.text('config', _markdown(config), frames)
   except Exception as error:  # Errors of TensorFlow's files are no OSErrors.
     logging.warning('TensorBoard does not get the config: %s', error)
 
@@ -76,7 +68,6 @@ def _cells(config: config_lib.Config) -> Dict[str, Any]:
 
 
 def _markdown(config: config_lib.Config) -> str:
-  """Returns a table of all values; values that are not defaults are bold."""
   defaults = values(config_lib.Config())
   lines = ['| option | value |', '|---|---|']
   for name, value in values(config).items():

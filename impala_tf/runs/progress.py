@@ -147,7 +147,6 @@ class NewestRow:
     self._found: Optional[metrics.Row] = None
 
   def _read(self) -> Optional[metrics.Row]:
-    """Returns the newest row with the newest evaluation, or None."""
     for evaluation in self._evaluations.new_rows()[-1:]:
       self._evaluated = {
           'evaluated_return': evaluation['episode_return'],
@@ -180,7 +179,6 @@ class NewestRow:
       line.show(row)
 
   def _show_remarks(self) -> None:
-    """Prints what the learners' logs remark, before the first row alone."""
     if self._has_remarked:
       return
     self._has_remarked = True

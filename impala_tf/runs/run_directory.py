@@ -138,7 +138,6 @@ def in_units_of(config: config_lib.Config, begun: config_lib.Config
 
 
 def _check(path: str, config: config_lib.Config, allow_changes: bool) -> None:
-  """Raises UserError unless `path` is free or holds this run."""
   if files.is_url(path):
     reach(path)
   else:
@@ -313,7 +312,6 @@ def describe_stop(path: str, again: str) -> str:
 
 
 def _remove(path: str, keep: bool) -> None:
-  """Removes the contents of a directory, and the directory unless `keep`."""
   for name in files.names(path):
     files.remove(os.path.join(path, name))
   if not keep:

@@ -122,13 +122,11 @@ class SweepDirectory:
 
 
 def _key(run: plan_lib.Run) -> tuple:
-  """Returns a run's identity: all but its bindings."""
   return run[:-1]
 
 
 def _check(path: pathlib.Path, config: plan_lib.SweepConfig,
            tasks: Mapping[str, config_lib.Config], kind: Kind) -> None:
-  """Raises RunDirectoryError unless `path` is free or holds this sweep."""
   run_directory.check_writable(path, kind.flag)
   # One that was killed before it had its config leaves only these.
   leftovers = (run_directory.LOCK, files.new_path(kind.config_name))

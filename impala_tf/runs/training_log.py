@@ -229,7 +229,6 @@ class TrainingLog:
     return float(best)
 
   def _write_row(self) -> None:
-    """Writes a row of the updates since the last."""
     now = time.monotonic()
     self._totals.secs.assign_add(now - self._last_time)
     self._last_time = now

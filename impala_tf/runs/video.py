@@ -31,13 +31,12 @@ class RenderError(config_lib.UserError):
   """An environment that cannot be drawn."""
 
 
-def check_path(path: str, flag: str) -> None:
-  """Raises UserError unless a video can be written in the path's format."""
-  ending = os.path.splitext(path)[1]
-  if ending.lower() not in FORMATS:
-    what = ending or 'a name without ending'
-    raise config_lib.UserError(f'{flag}: videos cannot be written as {what}; '
-                               f'choose one of {", ".join(FORMATS)}')
+def check_path(path: str) -> None:
+  """Raises UserError unless --video is a path with the ending of a format."""
+  if files.is_url(path) or os.path.splitext(path)[1].lower() not in FORMATS:
+    raise config_lib.UserError(
+        f'--video must be a path, no URL, whose ending is one of '
+        f'{", ".join(FORMATS)}, but is {path}')
 
 
 def enlarged(picture: np.ndarray) -> np.ndarray:
@@ -184,7 +183,6 @@ class NewestVideos:
       return None
 
   def _keep(self, video: Video) -> None:
-    """Moves a video into the directory, and removes the oldest there."""
     video.close()
     if os.path.exists(video.path):
       files.make_directory(self._directory)
@@ -200,7 +198,6 @@ class NewestVideos:
 
 
 def _begin(name: str, environment: Any, stack: contextlib.ExitStack) -> Video:
-  """Begins a video in a directory that is removed with the stack."""
   directory = stack.enter_context(tempfile.TemporaryDirectory())
   video = Video(os.path.join(directory, name + _ENDING), environment)
   stack.callback(video.discard)

@@ -201,12 +201,11 @@ def check(args: argparse.Namespace) -> None:
         'an evaluator needs --run_dir, or --output if it cannot see that')
   if args.role == 'actor' and args.profile and not args.run_dir:
     raise config_lib.UserError('--profile needs --run_dir to write to')
+  fields.check_range('--num_agents', args.num_agents, at_least=1)
   if args.role == 'replay':
-    if not args.config:
-      raise config_lib.UserError('a replay needs --config of one of its agents')
-    if args.num_agents is None or args.num_agents < 1:
+    if not args.config or args.num_agents is None:
       raise config_lib.UserError(
-          'a replay needs --num_agents, the number of agents that share it')
+          'a replay needs --config of one of its agents, and --num_agents')
     absent_agents(args)
 
 
@@ -226,22 +225,14 @@ def learner_addresses(args: argparse.Namespace, number: int) -> List[str]:
   addresses = args.learners.split(',') if args.learners else []
   for address in addresses:
     parse_address(address, '--learners')
-  if number == 1 and addresses:
-    raise config_lib.UserError(
-        '--learners is for several, but LearnerConfig.num_learners is 1; '
-        'leave it out, or set that')
-  if number == 1:
-    return []
-  if len(addresses) != number:
+  if len(addresses) != (number if number > 1 else 0):
     raise config_lib.UserError(
         f'LearnerConfig.num_learners is {number}, but --learners gives '
-        f'{plurals.counted(len(addresses), "address")}; give one of each, '
-        'commas between them')
-  if args.task >= number:
-    raise config_lib.UserError(
-        f'--task of a learner must be below {number}, the number of learners, '
-        f'but is {args.task}')
-  if not args.run_dir:
+        f'{plurals.counted(len(addresses), "address")}; give one of each of '
+        'several learners, commas between them')
+  if number > 1:
+    fields.check_range('--task of a learner', args.task, below=number)
+  if number > 1 and not args.run_dir:
     raise config_lib.UserError(
         'several learners need --run_dir, the same directory for all')
   return addresses

@@ -24,7 +24,6 @@ from impala_tf.suites import levels
 
 
 def _config_path(args: argparse.Namespace) -> Optional[str]:
-  """Returns the path of the config in the flags; None if there is none."""
   if args.config or not args.run_dir:
     return args.config
   return gin_config.config_path(args.run_dir)
@@ -62,18 +61,15 @@ class LearnerConnection:
     path = _config_path(self._args)
     if path is None:
       return
-    if not files.exists(path) and not self._args.config:
-      raise config_lib.UserError(
-          f'{self._args.run_dir} holds no config.gin, so it is not the run '
-          f'directory of the learner at {self._args.address}; leave out '
-          '--run_dir, and give an evaluator --output instead')
+
     changed = gin_config.differences(
         gin_config.load(path, self._args.gin_binding), config)
     if changed:
       raise config_lib.UserError(
           f'the learner at {self._args.address} has another config than '
           f'{path}: {", ".join(changed)}; connect to another, or leave out '
-          '--config and --run_dir to take what it has')
+          '--config and --run_dir (of an evaluator: give --output) to take '
+          'what it has')
 
   def control(self, config: config_lib.Config, profile: Any = None
               ) -> control_lib.ActorControl:
