@@ -144,10 +144,7 @@ def enter_private_network(verb: str, network: str) -> Optional[str]:
 
 
 def conclude(run_dir: str, signum: Optional[int]) -> int:
-  """Prints how training ended; returns the exit code.
-
-  `signum` is the signal that ended it; None if it is done.
-  """
+  """Prints how training ended, by a signal or at its end; returns the code."""
   quoted = shlex.quote(run_dir)
   if signum is None:
     flags = shlex.join(user_modules.flags())

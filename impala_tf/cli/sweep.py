@@ -122,11 +122,7 @@ class Program:
 
 def summary(config: plan_lib.SweepConfig,
             results: Sequence[results_lib.Result]) -> str:
-  """Returns a table with a line for each task and variant.
-
-  Its columns are the runs by status, the mean final return of the best three
-  settings and of all (see `results`), and the best setting.
-  """
+  """Returns a table with a line for each task and variant."""
   rows = [['task', 'variant', 'finished', 'failed', f'best {_BEST}', 'all',
            'best setting']]
   for task, variant in itertools.product(config.tasks, config.variants):

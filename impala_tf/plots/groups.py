@@ -40,10 +40,8 @@ def check_way(way: str) -> None:
 def make(run_dirs: Sequence[str], way: Optional[str]) -> Groups:
   """Groups runs, in the order of an option's values, or else as given.
 
-  'seed' groups runs whose configs differ only in the seed, and 'directory' runs
-  in one directory. The name of an option groups runs with the same value of it,
-  'all' puts all together, and None none. Raises UserError if a config is needed
-  and missing.
+  For `way` see docs/plots.md; None leaves each alone. Raises UserError if a
+  config is needed and missing.
   """
   if way == 'all':
     return {'all': list(run_dirs)}

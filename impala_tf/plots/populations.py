@@ -50,11 +50,7 @@ def load(path: str) -> List[Population]:
 
 
 def decisions(found: Sequence[Population]) -> str:
-  """Returns the decisions of all members as CSV, a row each.
-
-  After `is_copy` there is a column for each adapted hyper-parameter, with its
-  value after the decision.
-  """
+  """Returns the decisions of all members as CSV, with values after each."""
   adapted = list(dict.fromkeys(
       name for population in found for name in population.adapted))
   text = io.StringIO()

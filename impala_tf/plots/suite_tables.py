@@ -31,13 +31,9 @@ def table(rows: Sequence[Sequence[str]], num_names: int = 1) -> str:
 
 def markdown(suite: suite_lib.Suite,
              ours: Mapping[str, suite_lib.Scores]) -> str:
-  """Returns tables in the form of the paper's.
+  """Returns tables of levels, as B.1 and C.1, and of sums, as 3 and 4.
 
-  The first has every level, as tables B.1 and C.1, and sums up all columns with
-  the same reference scores. The second has only the sums, beside agents for
-  which the paper prints no levels (tables 3 and 4). Sums over only some levels
-  are missing, since they could not be compared.
-
+  Sums over only some levels are missing, since they could not be compared.
   `ours` maps a column's title to mean raw returns on some or all levels.
   """
   num_scored = ', '.join(f'{len(scores)} of {len(suite.levels)} scored'

@@ -1,7 +1,4 @@
-"""A run's config in TensorBoard: as text, and as hyperparameters to compare.
-
-The HParams dashboard has a line for each run, with its returns.
-"""
+"""A run's config in TensorBoard: as text, and as hyperparameters to compare."""
 
 import os
 from typing import Any, Dict

@@ -52,7 +52,6 @@ class HopTimesWriter:
 
   def __init__(self, run_dir: str, name: str,
                clock: Callable[[], float] = time.monotonic):
-    """Makes the directory; `name` is the actor's, unique in the run."""
     self._path = os.path.join(run_dir, _DIRECTORY, f'{name}.json')
     files.make_directory(os.path.dirname(self._path))
     self._num_unrolls = 0
@@ -74,10 +73,9 @@ class HopTimesWriter:
 def time_budget(config: config_lib.Config, run_dir: str) -> Dict[str, float]:
   """Computes the seconds that an unroll spends in each hop, in turn.
 
-  Actors measure their hops. The wait in the queue follows from how many unrolls
-  wait there and how many come a second (Little's law). Batching is the rest of
-  the policy lag, which counts from the fetching of parameters to learning. The
-  run needs `--profile`; the result is empty if it ended too soon.
+  Actors measure their hops. The wait in the queue follows from Little's law;
+  batching is the rest of the policy lag, which counts from the fetching of
+  parameters to learning. It is empty if the run ended too soon.
   """
   directory = os.path.join(run_dir, _DIRECTORY)
   hop_times = [json.loads(files.read(os.path.join(directory, name)))

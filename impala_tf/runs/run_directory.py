@@ -59,11 +59,8 @@ def fresh_path(level: str) -> str:
 
 
 def logs_path(run_dir: str) -> str:
-  """Returns the log directory of a run's processes, always a local path.
-
-  Logs grow, and an object in a store cannot.
-  """
-  if files.is_url(run_dir):
+  """Returns the log directory of a run's processes, always a local path."""
+  if files.is_url(run_dir):  # Logs grow, and an object in a store cannot.
     return os.path.join('runs', 'logs', re.sub(r'\W+', '_', run_dir).strip('_'))
   return os.path.join(run_dir, 'logs')
 
@@ -92,10 +89,7 @@ def config_path(given: Optional[str], run_dir: Optional[str]) -> Optional[str]:
 
 
 def check_writable(path: pathlib.Path, flag: str) -> None:
-  """Raises RunDirectoryError, naming `flag`, for an unwritable directory.
-
-  It need not exist yet.
-  """
+  """Raises RunDirectoryError, naming `flag`, for an unwritable directory."""
   if re.match(r'\w+:/', str(path)):  # Of two slashes pathlib makes one.
     raise RunDirectoryError(
         f'{flag} must be a path of a file system, but is a URL, as only a '
@@ -127,12 +121,9 @@ def as_begun(config: config_lib.Config,
 
 def in_units_of(config: config_lib.Config, begun: config_lib.Config
                 ) -> config_lib.Config:
-  """Returns the config in the units of a run that began with another.
-
-  Runs from before `EnvironmentConfig.converted` keep the environment's own.
-  """
+  """Returns the config in the units of a run that began with another."""
   if begun.environment.converted:
-    return config
+    return config  # Else it is from before there was that option.
   return dataclasses.replace(config, environment=dataclasses.replace(
       config.environment, converted=False))
 

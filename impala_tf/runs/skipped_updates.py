@@ -34,12 +34,9 @@ class SkippedUpdates:
     self._unreported: Counter[str] = collections.Counter()
 
   def after_update(self, update: interfaces.Update) -> None:
-    """Counts an update; empties its metrics if it was skipped.
-
-    They would spoil the means of the others.
-    """
+    """Counts an update; empties its metrics if it was skipped."""
     if self.add(update.metrics['gradient_norm']):
-      update.metrics = {}
+      update.metrics = {}  # They would spoil the means of the others.
 
   def add(self, gradient_norm: float, sender: str = '') -> bool:
     """Counts an update and returns whether it was skipped.
@@ -103,6 +100,5 @@ class Limit:
     self._skipped = skipped
 
   def after_update(self, update: interfaces.Update) -> None:
-    """Raises UserError after too many; see `SkippedUpdates.check`."""
     batch = update.batch
     self._skipped.check(batch if isinstance(batch, types.Unroll) else None)

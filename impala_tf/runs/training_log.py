@@ -88,7 +88,6 @@ class EpisodeWindow:
     return float(np.mean(returns)) if len(returns) == self._size else None
 
   def means(self) -> metrics_lib.Row:
-    """Returns the mean of each column that has values."""
     return {name: float(np.mean(values))
             for name, values in self._values.items() if values}
 
@@ -110,12 +109,10 @@ class Interval:
 
   @property
   def is_over(self) -> bool:
-    """Whether a row is due."""
     return time.monotonic() - self._start >= self._interval_secs
 
   def add(self, metrics: Mapping[str, float], lags: np.ndarray,
           wait_secs: float) -> None:
-    """Adds an update: its metrics, policy lags of new unrolls, and waiting."""
     self._wait_secs += wait_secs
     for name, value in metrics.items():
       self._values[name].append(value)
@@ -123,7 +120,6 @@ class Interval:
 
   @property
   def is_empty(self) -> bool:
-    """Whether there was no update since the last row."""
     return not self._lags
 
   def finish(self, frames: int) -> metrics_lib.Row:

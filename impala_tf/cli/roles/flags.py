@@ -75,10 +75,7 @@ def make_parser(description: str) -> argparse.ArgumentParser:
 
 
 def add_run(parser: argparse.ArgumentParser, roles: str = '') -> None:
-  """Adds the flags of all programs that train.
-
-  `roles` names in the help those which may share a replay.
-  """
+  """Adds the flags of all programs that train; the help names `roles`."""
   command_line.add_gin_binding(parser)
   program.add_import(parser)
   parser.add_argument('--allow_changes', action='store_true',

@@ -24,8 +24,6 @@ from impala_tf.runtime import sizing
 from impala_tf.runtime import user_modules
 from impala_tf.storage import files
 
-RowFn = Callable[[Mapping[str, Any]], None]
-
 
 class Process(local_run.LearnerProcess):
   """The process of a learner among others."""
@@ -34,8 +32,7 @@ class Process(local_run.LearnerProcess):
                config: config_lib.Config):
     """Prints at once which peers a learner started by hand waits for.
 
-    `addresses` are those at which several learners reach one another; empty for
-    a single one.
+    `addresses` are those of several learners for one another.
     """
     self._played = 'unrolls'
     awaited = f'unrolls that actors send to {args.address}'
@@ -82,7 +79,8 @@ class Process(local_run.LearnerProcess):
 
 
 def _learn(args: argparse.Namespace, config: config_lib.Config, run_dir: str,
-           on_row: RowFn = lambda row: None) -> Optional[int]:
+           on_row: Callable[[Mapping[str, Any]], None] = lambda row: None
+           ) -> Optional[int]:
   """Learns to the end; returns the signal that ended it, if any."""
   addresses = role_flags.learner_addresses(args, config.learner.num_learners)
   process = Process(args, addresses, config)
