@@ -72,7 +72,7 @@ def t_band(values: np.ndarray, strata: Sequence[str],
            confidence: float) -> Band:
   """Computes the mean of the strata's means with Welch's t interval.
 
-  For few runs, the bootstrap of `band` is too narrow: of six strata with three
+  For few runs, the bootstrap of `band` is too narrow. Of six strata with three
   normal runs each, its 95 % cover 85 %, and this interval 96 %. If runs either
   learn or fail, both cover less, since three equal results look certain.
   Degrees of freedom: Satterthwaite 1946.

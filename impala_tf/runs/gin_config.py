@@ -244,14 +244,9 @@ def load(path: str, bindings: Sequence[str] = ()) -> config_lib.Config:
   working directory and from the one that holds configs/, and cannot be URLs.
   Bindings are such as 'LearnerConfig.batch_size = 16'.
   """
-  values = _read(path, bindings)
   sections = config_lib.sections()
-  known = [section.__name__ for section in sections.values()]
-  for name in values:
-    if name not in known:
-      raise config_lib.ConfigError(
-          f'{name} is no section of the config; sections are '
-          f'{", ".join(known)}')
+  values = _read(
+      path, [section.__name__ for section in sections.values()], bindings)
   return config_lib.Config(**{
       name: section(**values.get(section.__name__, {}))
       for name, section in sections.items()})
@@ -259,16 +254,12 @@ def load(path: str, bindings: Sequence[str] = ()) -> config_lib.Config:
 
 def load_sweep(path: str, kind: str = '') -> plan_lib.SweepConfig:
   """Reads a sweep's .gin file, like `load`; `kind` is `find_config`'s."""
-  values = _read(path, kind=kind)
-  for name in values:
-    if name != 'SweepConfig':
-      raise config_lib.ConfigError(
-          f'{name} cannot be bound for a sweep as a whole; put it into '
-          'SweepConfig.fixed')
+  values = _read(path, ['SweepConfig'], kind=kind)
   return plan_lib.SweepConfig(**values.get('SweepConfig', {}))
 
 
-def _read(path: str, bindings: Sequence[str] = (), kind: str = '') -> _Values:
+def _read(path: str, sections: Sequence[str], bindings: Sequence[str] = (),
+          kind: str = '') -> _Values:
   if not files.is_url(path):
     path = shipped.find_config(path, kind)
   elif not files.exists(path):
@@ -278,7 +269,13 @@ def _read(path: str, bindings: Sequence[str] = (), kind: str = '') -> _Values:
   reader.read_file(path)
   for binding in bindings:
     reader.read(binding.strip(), f'the binding {binding!r}')
-  return reader.values()
+  values = reader.values()
+  for name in values:
+    if name not in sections:
+      raise config_lib.ConfigError(
+          f'{name} cannot be bound here, only {", ".join(sections)}; '
+          'SweepConfig.fixed has values of all runs of a sweep')
+  return values
 
 
 def dumps(config: config_lib.Config) -> str:

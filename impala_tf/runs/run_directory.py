@@ -95,21 +95,17 @@ def check_writable(path: pathlib.Path, flag: str) -> None:
         f'{flag} must be a path of a file system, but is a URL, as only a '
         'run directory can be; mount the bucket (with gcsfuse, say), and give '
         'the path of that')
-  nearest = path
   try:
-    if path.exists() and not path.is_dir():
-      raise RunDirectoryError(
-          f'{path} is not a directory; choose another {flag}')
-    while not nearest.exists():
-      nearest = nearest.parent
+    nearest = next(p for p in (path, *path.parents) if p.exists())
     for part in path.relative_to(nearest).parts:
-      (nearest / part).exists()
-  except OSError as error:  # Such as a name of more than 255 bytes.
-    raise RunDirectoryError(f'{path} cannot be used ({error.strerror}); choose '
-                            f'another {flag}') from error
-  if not os.access(nearest, os.W_OK | os.X_OK) or not nearest.is_dir():
-    raise RunDirectoryError(f'{path} cannot be written ({nearest} does not '
-                            f'allow it); choose another {flag}')
+      (nearest / part).exists()  # Raises for a name of more than 255 bytes.
+    if nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK):
+      return
+    problem = f'{nearest} is no directory, or does not allow it'
+  except OSError as error:
+    problem = str(error.strerror)
+  raise RunDirectoryError(
+      f'{path} cannot be written ({problem}); choose another {flag}')
 
 
 def as_begun(config: config_lib.Config,

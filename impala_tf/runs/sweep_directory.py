@@ -40,12 +40,10 @@ class Kind(NamedTuple):
 
   @property
   def flag(self) -> str:
-    """Flag that names the directory."""
     return f'--{self.name}_dir'
 
   @property
   def config_name(self) -> str:
-    """Name of the file with the config."""
     return f'{self.name}.gin'
 
   def is_in(self, path: str) -> bool:
