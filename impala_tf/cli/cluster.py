@@ -59,14 +59,12 @@ def _parse_args() -> argparse.Namespace:
   parser.add_argument('--wait_secs', type=float, default=waiting.LIMIT_SECS,
                       help='for room for learners, and of roles for each '
                       'other (default: %(default)g)')
-  return parser.parse_args()
-
-
-def _check_flags(args: argparse.Namespace) -> None:
+  args = parser.parse_args()
   for name in ('num_actors', 'learner_cpus', 'actor_cpus', 'wait_secs'):
     fields.check_range(f'--{name}', getattr(args, name), above=0)
   fields.check_range('--learner_gpus', args.learner_gpus, at_least=0)
   fields.check_range('--port', args.port, at_least=1, at_most=2**16 - 1)
+  return args
 
 
 def _train(args: argparse.Namespace, config: config_lib.Config,
@@ -115,6 +113,5 @@ def main() -> int:
   tracking.start(args.track)
   why_public = program.why_public(
       'cluster', args, args.ray_address is not None)
-  _check_flags(args)
   user_modules.load(args.modules)
   return _train(args, role_flags.load_config(args), why_public)

@@ -7,7 +7,6 @@ memory is carried through.
 
 import argparse
 import difflib
-import importlib.util
 import os
 from typing import Any, Dict, Optional, Sequence, Tuple
 
@@ -15,6 +14,7 @@ from impala_tf import config as config_lib
 from impala_tf.cli import command_line
 from impala_tf.cli import program
 from impala_tf.config import fields
+from impala_tf.envs import factory
 from impala_tf.plots import suite_results
 from impala_tf.roles import scores
 from impala_tf.runs import gin_config
@@ -180,9 +180,7 @@ def _check_suite(run_dir: str, trained_on: str, suite: suite_lib.Suite) -> None:
     raise config_lib.UserError(
         f'{run_dir} was trained on {levels_lib.short_name(trained_on)!r}, '
         f'whose observations are not those of {suite.title}')
-  if importlib.util.find_spec(suite.package) is None:
-    raise config_lib.UserError(f'levels of {suite.title} need the package '
-                               f'{suite.package}: {suite.install}')
+  factory.check_level(suite.levels[0])  # Refuses a missing simulator.
 
 
 def _evaluate_suite(games: scores.Games, config: config_lib.Config,

@@ -79,7 +79,11 @@ class _Reader:
       text = files.read(path).decode('utf-8')
     except (OSError, ValueError) as error:
       raise _unreadable(path, error) from error
-    _check_whole(path, text)
+    if not text.strip() or (
+        text.startswith(_FIRST_LINE) and _LAST_LINE not in text):
+      raise config_lib.ConfigError(
+          f'{path} is empty or cut off; put back a copy; of a run, the same '
+          'training command with a new --run_dir writes one')
     # Runs from before there was this option go on as they began.
     if text.startswith(_FIRST_LINE):
       self._bind('EnvironmentConfig', 'converted', False)
@@ -190,14 +194,6 @@ def _unreadable(what: str, error: Exception) -> config_lib.ConfigError:
       'their values, docs/sweeps.md those of a sweep')
 
 
-def _check_whole(path: str, text: str) -> None:
-  if not text.strip() or (
-      text.startswith(_FIRST_LINE) and _LAST_LINE not in text):
-    raise config_lib.ConfigError(
-        f'{path} is empty or cut off; put back a copy; of a run, the same '
-        'training command with a new --run_dir writes one')
-
-
 def _problem(section: str, option: str) -> Optional[str]:
   """Explains an unknown option in one line; None if it exists.
 
@@ -262,9 +258,6 @@ def _read(path: str, sections: Sequence[str], bindings: Sequence[str] = (),
           kind: str = '') -> _Values:
   if not files.is_url(path):
     path = shipped.find_config(path, kind)
-  elif not files.exists(path):
-    raise config_lib.ConfigError(
-        f'there is no file {path}; give the URL of a .gin file')
   reader = _Reader()
   reader.read_file(path)
   for binding in bindings:

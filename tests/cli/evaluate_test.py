@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import sys
 
 import imageio
 import numpy as np
@@ -17,8 +18,6 @@ from impala_tf.roles import evaluation
 from impala_tf.roles import scores
 from impala_tf.runs import gin_config
 from impala_tf.runtime import user_modules
-from impala_tf.suites import dmlab30
-from impala_tf.suites import levels
 from tests.fixtures import reports
 from tests.fixtures import trained_runs
 
@@ -319,14 +318,11 @@ def test_agent_of_actions_of_another_kind_is_refused(catch_run, refused):
 @pytest.mark.parametrize('level, suite, words', [
     ('catch', 'atari57', "was trained on 'catch', whose observations are not "
      'those of Atari-57'),
-    ('dmlab30', None, 'DMLab-30 need the package no_such_package'),
-    ('dmlab30/rooms_watermaze', 'dmlab30',
-     'DMLab-30 need the package no_such_package: docs/dmlab.md')])
+    ('dmlab30', None, 'needs the package deepmind_lab; docs/dmlab.md'),
+    ('dmlab30/rooms_watermaze', 'dmlab30', 'needs the package deepmind_lab')])
 def test_suite_that_cannot_be_played_is_refused_in_one_line(
     tmp_path, monkeypatch, refused, level, suite, words):
-  # A stand-in for the simulator, which may be installed.
-  monkeypatch.setitem(levels.SUITES, 'dmlab30', dmlab30.SUITE._replace(
-      package='no_such_package'))
+  monkeypatch.setitem(sys.modules, 'deepmind_lab', None)  # Nor installed.
   (tmp_path / 'config.gin').write_text(gin_config.dumps(config_lib.Config(
       environment=config_lib.EnvironmentConfig(level=level))))
   flags = [f'--suite={suite}'] if suite else []
