@@ -5,7 +5,6 @@ without the optimiser: a third of a checkpoint. It can be played
 (`evaluate`, `impala_tf.load_policy`) and begun from (--init_from).
 """
 
-import argparse
 import os
 import pathlib
 import shutil
@@ -22,20 +21,16 @@ from impala_tf.storage import files
 from impala_tf.storage import shipped
 
 
-def _parse_args() -> argparse.Namespace:
+@program.returning_exit_code
+def main() -> None:
+  """Writes the directory whole or not at all; prints its content."""
   parser = command_line.Parser(description=__doc__)
   parser.add_argument('run_dir', help='of a training run, a path or a URL, or '
                       'box/pong')
   parser.add_argument('output', help='directory to be made, a path')
   program.add_import(parser)
   program.add_checkpoint(parser)
-  return parser.parse_args()
-
-
-@program.returning_exit_code
-def main() -> None:
-  """Writes the directory whole or not at all; prints its content."""
-  args = _parse_args()
+  args = parser.parse_args()
   gpus.hide()
   which = program.parse_checkpoint(args.checkpoint)
   run_directory.reach(args.run_dir)

@@ -24,12 +24,17 @@ def write(run_dir: str, config: config_lib.Config, frames: int) -> None:
   from tensorboard.plugins.hparams import summary as hparams
   import tensorflow as tf
   directory = os.path.join(run_dir, 'tensorboard')
+  kinds = {name: _column_type(default)
+           for name, default in values(config_lib.Config()).items()}
   columns = hparams.experiment_pb(
       [api_pb2.HParamInfo(name=name, type=api_pb2.DataType.Value(
-          f'DATA_TYPE_{_column_type(default)}'))
-       for name, default in values(config_lib.Config()).items()],
+          f'DATA_TYPE_{kind}')) for name, kind in kinds.items()],
       [api_pb2.MetricInfo(name=api_pb2.MetricName(tag=tag)) for tag in METRICS])
-  session = hparams.session_start_pb(_cells(config), group_name=run_dir)
+  # A column of numbers has a gap for None.
+  session = hparams.session_start_pb({
+      name: str(value) if kinds[name] == 'STRING' else value
+      for name, value in values(config).items()
+      if value is not None or kinds[name] == 'STRING'}, group_name=run_dir)
   try:
     for name in files.names(directory):
       if name.endswith(_SUFFIX):
@@ -54,14 +59,6 @@ def _column_type(default: Any) -> str:
   if isinstance(default, bool):
     return 'BOOL'
   return 'FLOAT64' if isinstance(default, (int, float)) else 'STRING'
-
-
-def _cells(config: config_lib.Config) -> Dict[str, Any]:
-  """Returns a run's values; a column of numbers has a gap for None."""
-  defaults = values(config_lib.Config())
-  return {name: str(value) if _column_type(defaults[name]) == 'STRING'
-          else value for name, value in values(config).items()
-          if value is not None or _column_type(defaults[name]) == 'STRING'}
 
 
 def _markdown(config: config_lib.Config) -> str:

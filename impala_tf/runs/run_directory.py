@@ -260,7 +260,12 @@ def claim(path: str, config: config_lib.Config,
     except config_lib.UserError:
       # Only the run's processes could see that it cannot work.
       if not resuming and not has_learned(path):
-        _remove(path, keep=was_there)
+        for name in files.names(path):
+          files.remove(os.path.join(path, name))
+        if not was_there:
+          # An object store has no directories, only the files in them.
+          with contextlib.suppress(FileNotFoundError):
+            files.remove(path)
       raise
 
 
@@ -296,12 +301,3 @@ def describe_stop(path: str, again: str) -> str:
   if updates is None:
     return f'Stopped before the first checkpoint; {again} begins anew'
   return f'Stopped with a checkpoint of update {updates:,d}; {again} resumes'
-
-
-def _remove(path: str, keep: bool) -> None:
-  for name in files.names(path):
-    files.remove(os.path.join(path, name))
-  if not keep:
-    # An object store has no directories, only the files in them.
-    with contextlib.suppress(FileNotFoundError):
-      files.remove(path)

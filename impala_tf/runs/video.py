@@ -93,7 +93,13 @@ class Video:
       return
     self._num_left -= 1
     if self._num_steps % self._every == 0:
-      self._add(self._draw())
+      picture = self._draw()
+      if self._writer is None:
+        import imageio
+        self._writer = imageio.get_writer(
+            os.path.abspath(self._new_path),  # FFmpeg takes a:b for a URL.
+            **self._format)
+      self._writer.append_data(picture)
     self._num_steps += 1
 
   def _draw(self) -> np.ndarray:
@@ -106,14 +112,6 @@ class Video:
           f'the environment cannot be drawn ({files.one_line(error)}), so that '
           'there can be no video of it; leave that out') from error
     return enlarged(picture.astype(np.uint8, copy=False))
-
-  def _add(self, picture: np.ndarray) -> None:
-    if self._writer is None:
-      import imageio
-      self._writer = imageio.get_writer(
-          os.path.abspath(self._new_path),  # FFmpeg takes a:b for a URL.
-          **self._format)
-    self._writer.append_data(picture)
 
   def close(self) -> None:
     """Completes the file; writes none if there were no pictures."""
