@@ -129,4 +129,3 @@ def add_gin_binding(parser: argparse.ArgumentParser,
   """Adds the flag --gin_binding, whose values `gin_config.load` takes."""
   parser.add_argument('--gin_binding', action='append', default=[],
                       metavar=f'"{example}"', help=f'{what}; may be repeated')
-

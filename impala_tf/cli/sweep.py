@@ -213,7 +213,7 @@ def _enter_private_network(args: argparse.Namespace, verb: str,
                            has_servers: bool) -> None:
   if not args.ray_address and (args.engine == 'ray' or has_servers):
     # Ray listens on all interfaces, and runs whatever it is sent.
-    why_public = program.enter_private_network(verb, 'auto')
+    why_public = program.enter_private_network(verb)
     if why_public:
       opened = 'Ray is' if args.engine == 'ray' else 'Reverb servers are'
       print(f'{opened} open to every machine that reaches this one '

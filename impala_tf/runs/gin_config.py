@@ -213,7 +213,6 @@ def _problem(section: str, option: str) -> Optional[str]:
   return f'there is no {missing}; {hint}'
 
 
-
 def _meant(section: str, option: str) -> list[str]:
   """Lists probable options: the nearest section's, else any section's."""
   near = section if section in _OPTIONS else _nearest(section, _OPTIONS)

@@ -69,7 +69,6 @@ class HopTimesWriter:
          for name, total in secs.items()}).encode('utf-8'))
 
 
-
 def time_budget(config: config_lib.Config, run_dir: str) -> Dict[str, float]:
   """Computes the seconds that an unroll spends in each hop, in turn.
 
