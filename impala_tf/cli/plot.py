@@ -72,7 +72,15 @@ class _Curve(NamedTuple):
 def main() -> None:
   """Draws the curves."""
   args = _parse_args()
-  output = _check(args)
+  if args.group_by:
+    groups_lib.check_way(args.group_by)
+  fields.check_range('--confidence', args.confidence, at_least=0, below=1)
+  fields.check_range('--smooth', args.smooth, at_least=1)
+  if args.csv and not suite_results.can_write(args.csv):
+    raise config_lib.UserError(
+        f'{args.csv} cannot be written; choose another --csv')
+  from impala_tf.plots import pictures  # Imports Matplotlib: half a second.
+  output = pictures.output_path(args.output)
   run_dirs = runs_lib.find(args.run_dirs)
   points = {run_dir: _points(run_dir, args) for run_dir in run_dirs}
   drawn = [_curve(label, members, points, args) for label, members in
@@ -81,19 +89,6 @@ def main() -> None:
     files.write(args.csv, _to_csv(drawn).encode())
   _draw(drawn, args, output)
   print(f'wrote {output}' + (f' and {args.csv}' if args.csv else ''))
-
-
-def _check(args: argparse.Namespace) -> str:
-  """Checks flags; returns the path of the picture."""
-  from impala_tf.plots import pictures  # Imports Matplotlib: half a second.
-  if args.group_by:
-    groups_lib.check_way(args.group_by)
-  fields.check_range('--confidence', args.confidence, at_least=0, below=1)
-  fields.check_range('--smooth', args.smooth, at_least=1)
-  if args.csv and not suite_results.can_write(args.csv):
-    raise config_lib.UserError(
-        f'{args.csv} cannot be written; choose another --csv')
-  return pictures.output_path(args.output)
 
 
 def _points(run_dir: str, args: argparse.Namespace) -> list:

@@ -92,9 +92,7 @@ def _split_path(run_dir: str) -> Tuple[Tuple[str, ...], bool]:
 
 
 def _distinguished(paths: Sequence[Tuple[str, ...]]) -> dict:
-  if len(paths) == 1:
-    return {paths[0]: paths[0][-1]}
-  if len({len(path) for path in paths}) == 1:
+  if len({len(path) for path in paths}) == 1 < len(paths):
     differs = [len(set(parts)) > 1 for parts in zip(*paths)]
     return {path: '/'.join(itertools.compress(path, differs))
             for path in paths}

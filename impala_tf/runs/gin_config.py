@@ -201,7 +201,13 @@ def _problem(section: str, option: str) -> Optional[str]:
   """
   if option in _OPTIONS.get(section, ()):
     return None
-  meant = ' or '.join(_meant(section, option))
+  near, meant = _nearest(section, _OPTIONS), ''
+  for wanted in (option, _nearest(option, _OPTIONS.get(near, ())),
+                 _nearest(option, _ALL_OPTIONS)):
+    found = [name for name, options in _OPTIONS.items() if wanted in options]
+    if found and not meant:  # The nearest section's, else any section's.
+      meant = ' or '.join(f'{name}.{wanted}' for name in (
+          [near] if near in found else found))
   hint = f'did you mean {meant}?' if meant else ''
   if section in _OPTIONS:
     options = ', '.join(_OPTIONS[section])
@@ -211,18 +217,6 @@ def _problem(section: str, option: str) -> Optional[str]:
   hint = hint or f'sections are {", ".join(_OPTIONS)}'
   missing = f'section {section}' if section else option
   return f'there is no {missing}; {hint}'
-
-
-def _meant(section: str, option: str) -> list[str]:
-  """Lists probable options: the nearest section's, else any section's."""
-  near = section if section in _OPTIONS else _nearest(section, _OPTIONS)
-  for wanted in (option, _nearest(option, _OPTIONS.get(near, ())),
-                 _nearest(option, _ALL_OPTIONS)):
-    found = {name: f'{name}.{wanted}' for name in _OPTIONS
-             if wanted in _OPTIONS[name]}
-    if found:
-      return [found[near]] if near in found else list(found.values())
-  return []
 
 
 def _nearest(name: str, names: Iterable[str]) -> str:
