@@ -64,7 +64,13 @@ class Program:
     beginning.check_reverb()
     config = gin_config.load_sweep(args.file, self.kind.configs)
     groups = plan_lib.groups(config, self.kind.list_runs(config))
-    _enter_private_network(args, self.kind.name, has_servers=bool(groups))
+    if not args.ray_address and (args.engine == 'ray' or groups):
+      # Ray listens on all interfaces, and runs whatever it is sent.
+      why_public = program.enter_private_network(self.kind.name)
+      if why_public:
+        opened = 'Ray is' if args.engine == 'ray' else 'Reverb servers are'
+        print(f'{opened} open to every machine that reaches this one '
+              f'(docs/cluster.md: what to close); {why_public}', flush=True)
     user_modules.load(args.modules)
     tasks, runs = load_runs(config, self.kind)
     self.check(runs)
@@ -207,17 +213,6 @@ def _parse_args(kind: sweep_directory.Kind,
         '--ray_address, --run_cpus and --run_gpus are for --engine=ray; give '
         'that, too, or leave them out')
   return args
-
-
-def _enter_private_network(args: argparse.Namespace, verb: str,
-                           has_servers: bool) -> None:
-  if not args.ray_address and (args.engine == 'ray' or has_servers):
-    # Ray listens on all interfaces, and runs whatever it is sent.
-    why_public = program.enter_private_network(verb)
-    if why_public:
-      opened = 'Ray is' if args.engine == 'ray' else 'Reverb servers are'
-      print(f'{opened} open to every machine that reaches this one '
-            f'(docs/cluster.md: what to close); {why_public}', flush=True)
 
 
 @contextlib.contextmanager

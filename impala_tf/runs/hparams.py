@@ -24,7 +24,9 @@ def write(run_dir: str, config: config_lib.Config, frames: int) -> None:
   from tensorboard.plugins.hparams import summary as hparams
   import tensorflow as tf
   directory = os.path.join(run_dir, 'tensorboard')
-  kinds = {name: _column_type(default)
+  # A column has one type: text if the default is None.
+  kinds = {name: 'BOOL' if isinstance(default, bool) else
+           'FLOAT64' if isinstance(default, (int, float)) else 'STRING'
            for name, default in values(config_lib.Config()).items()}
   columns = hparams.experiment_pb(
       [api_pb2.HParamInfo(name=name, type=api_pb2.DataType.Value(
@@ -52,13 +54,6 @@ def values(config: config_lib.Config) -> Dict[str, Any]:
   """Returns each option's value by its name in .gin files; dicts as text."""
   return {name: str(value) if isinstance(value, dict) else value
           for name, value in gin_config.values(config).items()}
-
-
-def _column_type(default: Any) -> str:
-  """Names the one type of a column; text if the default is None."""
-  if isinstance(default, bool):
-    return 'BOOL'
-  return 'FLOAT64' if isinstance(default, (int, float)) else 'STRING'
 
 
 def _markdown(config: config_lib.Config) -> str:
