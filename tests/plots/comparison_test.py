@@ -1,7 +1,5 @@
 """Populations are compared with sweeps in pairs of the same seed."""
 
-import sys
-
 import pytest
 
 from impala_tf import config as config_lib
@@ -49,10 +47,8 @@ def test_nothing_in_common_is_refused(paths, tmp_path):
     comparison.pairs(paths[0], str(tmp_path))
 
 
-def test_report_has_all_pictures(paths, tmp_path, monkeypatch, capsys):
-  monkeypatch.setattr(sys, 'argv', [
-      'report', *paths, f'--output={tmp_path / "report"}'])
-  assert report.main() == 0
+def test_report_has_all_pictures(paths, tmp_path, call, capsys):
+  assert call(report.main, *paths, f'--output={tmp_path / "report"}') == 0
   assert {p.name for p in (tmp_path / 'report').iterdir()} == {
       'report.md', 'comparison.png', 'population_1.png', 'population_2.png',
       'decisions.csv'}
