@@ -30,13 +30,6 @@ from impala_tf.storage import files
 
 def _parse_args() -> argparse.Namespace:
   parser = command_line.Parser(description=__doc__)
-  command_line.add_config(parser, 'what to train (default: as in '
-                          '--run_dir)')
-  parser.add_argument('--run_dir', help='where logs and checkpoints go: a '
-                      'path on a file system that this machine shares with all '
-                      'nodes the learner may be on, or a URL that TensorFlow '
-                      'opens on them; an existing run is resumed '
-                      '(default: a new one in runs/)')
   role_flags.add_training(parser)
   program.add_ray_address(parser)
   parser.add_argument('--num_actors', type=int,
@@ -52,10 +45,6 @@ def _parse_args() -> argparse.Namespace:
                       help='CPUs that Ray reserves for each actor (default: '
                       'ActorConfig.env_processes, or 1), and for the evaluator '
                       '(default: 1)')
-  parser.add_argument('--port', type=int,
-                      help="of the Reverb server on the learner's node; with "
-                      'several learners, the first of one port each (default: '
-                      'a free one)')
   parser.add_argument('--wait_secs', type=float, default=waiting.LIMIT_SECS,
                       help='for room for learners, and of roles for each '
                       'other (default: %(default)g)')

@@ -29,17 +29,7 @@ _DEFAULT_CONFIG = 'configs/atari/pong.gin'
 
 def _parse_args() -> argparse.Namespace:
   parser = command_line.Parser(description=__doc__)
-  command_line.add_config(
-      parser, 'what to train (default: as in --run_dir, or '
-      f'{_DEFAULT_CONFIG})')
-  parser.add_argument('--run_dir', help='where logs and checkpoints go, a '
-                      'path or a URL that TensorFlow opens; an existing run '
-                      'is resumed (default: a new one in runs/)')
-  parser.add_argument('--port', type=int,
-                      help='of the Reverb server, for others to connect to '
-                      '(default: a free one); with several learners, the '
-                      'first of one port each')
-  role_flags.add_training(parser)
+  role_flags.add_training(parser, f', or {_DEFAULT_CONFIG}')
   parser.add_argument('--profile', action='store_true',
                       help="record a few updates for TensorBoard's profiler, "
                       'and print at the end where the time went')

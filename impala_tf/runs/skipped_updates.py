@@ -4,7 +4,7 @@ import collections
 import io
 import os
 import time
-from typing import Callable, Counter, Optional
+from typing import Any, Callable, Counter, Optional
 
 from absl import logging
 import numpy as np
@@ -67,20 +67,20 @@ class SkippedUpdates:
     self._unreported.clear()
     return f' ({counts})' if counts else ''
 
-  def check(self, unroll: Optional[types.Unroll] = None) -> None:
+  def check(self, batch: Any) -> None:
     """Raises UserError after too many skipped updates in a row.
 
-    The batch, None if this process does not have it, is then saved with an
-    array for each field, such as 'env_outputs.reward'.
+    The batch, if it is of unrolls, is then saved with an array for each field,
+    such as 'env_outputs.reward'.
     """
     if self._in_a_row < self._max_in_a_row:
       return
     advice = 'look at rewards and observations'
-    if unroll is not None:
+    if isinstance(batch, types.Unroll):
       contents = io.BytesIO()
       np.savez_compressed(contents, **{
           '.'.join(map(str, path)): array
-          for path, array in tree.flatten_with_path(unroll)})
+          for path, array in tree.flatten_with_path(batch)})
       files.write(self._path, contents.getvalue())
       advice = (f'the last batch is in {self._path}; look at its rewards and '
                 'observations')
@@ -100,5 +100,4 @@ class Limit:
     self._skipped = skipped
 
   def after_update(self, update: interfaces.Update) -> None:
-    batch = update.batch
-    self._skipped.check(batch if isinstance(batch, types.Unroll) else None)
+    self._skipped.check(update.batch)

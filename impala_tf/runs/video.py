@@ -27,10 +27,6 @@ OnStep = Callable[[int], None]
 _Result = TypeVar('_Result')
 
 
-class RenderError(config_lib.UserError):
-  """An environment that cannot be drawn."""
-
-
 def check_path(path: str) -> None:
   """Raises UserError unless --video is a path with the ending of a format."""
   if files.is_url(path) or os.path.splitext(path)[1].lower() not in FORMATS:
@@ -86,7 +82,7 @@ class Video:
   def on_step(self, num_ended: int) -> None:
     """Adds the current picture, unless the first environment ended episodes.
 
-    Raises RenderError if it cannot be drawn.
+    Raises UserError if it cannot be drawn.
     """
     if num_ended or self._num_left <= 0:
       self._num_left = 0
@@ -108,7 +104,7 @@ class Video:
       if picture.ndim != 3:
         raise ValueError('it gives no picture')
     except Exception as error:  # Simulators raise anything.
-      raise RenderError(
+      raise config_lib.UserError(
           f'the environment cannot be drawn ({files.one_line(error)}), so that '
           'there can be no video of it; leave that out') from error
     return enlarged(picture.astype(np.uint8, copy=False))

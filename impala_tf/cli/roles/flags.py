@@ -93,8 +93,18 @@ def add_run(parser: argparse.ArgumentParser, roles: str = '') -> None:
                       help=f'{roles}which of these agents this is, from 0 on')
 
 
-def add_training(parser: argparse.ArgumentParser) -> None:
+def add_training(parser: command_line.Parser, default: str = '') -> None:
   """Adds the flags of programs that train with all that belongs to a run."""
+  command_line.add_config(
+      parser, f'what to train (default: as in --run_dir{default})')
+  parser.add_argument('--run_dir', help='where logs and checkpoints go: a path '
+                      'that all machines of the run share, or a URL that '
+                      'TensorFlow opens there; an existing run is resumed '
+                      '(default: a new one in runs/)')
+  parser.add_argument('--port', type=int,
+                      help='of the Reverb server, for others to connect to '
+                      '(default: a free one); with several learners, the '
+                      'first of one port each')
   add_run(parser)
   parser.add_argument('--network', choices=('auto', 'private', 'open'),
                       default='auto',

@@ -53,30 +53,24 @@ class LearnerConnection:
                f'{levels.short_name(config.environment.level)} '
                f'({fingerprint_lib.of_config(config)}) from '
                f'{self._args.address} after {self._waiting.restart():.0f} s')
-      self._check(config)
+      path = _config_path(self._args)
+      changed = path and gin_config.differences(
+          gin_config.load(path, self._args.gin_binding), config)
+      if changed:
+        raise config_lib.UserError(
+            f'the learner at {self._args.address} has another config than '
+            f'{path}: {", ".join(changed)}; connect to another, or leave out '
+            '--config and --run_dir (of an evaluator: give --output) to take '
+            'what it has')
       self._config = config
     return self._config
-
-  def _check(self, config: config_lib.Config) -> None:
-    path = _config_path(self._args)
-    if path is None:
-      return
-
-    changed = gin_config.differences(
-        gin_config.load(path, self._args.gin_binding), config)
-    if changed:
-      raise config_lib.UserError(
-          f'the learner at {self._args.address} has another config than '
-          f'{path}: {", ".join(changed)}; connect to another, or leave out '
-          '--config and --run_dir (of an evaluator: give --output) to take '
-          'what it has')
 
   def control(self, config: config_lib.Config, profile: Any = None
               ) -> control_lib.ActorControl:
     """Makes what the actor's loop asks of this process."""
-    first = [f'sent {child_lib.FIRST} unrolls']
-    if algorithms.architecture(config) == algorithms.SHARED_PARAMETERS:
-      first = [f'learned from {child_lib.FIRST} segment']
+    is_shared = algorithms.architecture(config) == algorithms.SHARED_PARAMETERS
+    first = [f'learned from {child_lib.FIRST} segment' if is_shared else
+             f'sent {child_lib.FIRST} unrolls']
 
     def wait_for_learner():
       self.config()
