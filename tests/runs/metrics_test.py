@@ -61,18 +61,6 @@ def test_torn_row_is_dropped_with_later_ones(tmp_path):
   assert copy.read_bytes().endswith(b'{"frames": 4')
 
 
-def test_window_holds_the_last_100_episodes():
-  window = training_log.EpisodeWindow(100)
-  assert window.means() == {} and window.mean_return is None
-  returns = np.arange(120, dtype=np.float32).reshape(60, 2)
-  window.add(np.ones((60, 2), bool), returns,
-             {'episode_steps': np.full((60, 2), 7, np.int32)})
-  assert window.mean_return == np.mean(np.arange(20, 120))
-  assert window.num_episodes == 120
-  assert window.means() == {
-      'episode_return': np.mean(np.arange(20, 120)), 'episode_steps': 7.}
-
-
 def test_window_takes_ended_episodes_with_finite_returns_and_known_numbers():
   window = training_log.EpisodeWindow(100)
   is_first = np.array([[True, True], [True, True], [False, False]])
@@ -82,18 +70,6 @@ def test_window_takes_ended_episodes_with_finite_returns_and_known_numbers():
       'none': np.full((3, 2), none)})
   assert window.num_episodes == 4
   assert window.means() == {'episode_return': 3., 'score': 8.}
-
-
-def test_interval_averages_updates_and_starts_anew():
-  interval = training_log.Interval(1e9, frames=0)
-  assert interval.is_empty and not interval.is_over
-  assert training_log.Interval(0., frames=0).is_over
-  interval.add({'loss': 1.}, np.array([0, 2]), wait_secs=0.)
-  interval.add({'loss': 3.}, np.array([4, 6]), wait_secs=0.)
-  row = interval.finish(frames=10)
-  assert row['loss'] == 2.
-  assert (row['policy_lag'], row['policy_lag_max']) == (3., 6)
-  assert interval.is_empty
 
 
 @pytest.mark.parametrize('form', ['{}', 'ram:/{}'])
