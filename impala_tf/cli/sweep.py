@@ -82,9 +82,6 @@ class Program:
       signum = self._run_batch(args, host, directory, groups)
       results = directory.results()
       self.show(config, args.directory, results)
-    if groups:
-      print(suite_tables.table(
-          sharing.frames_table(groups, results), num_names=2))
     print('All results: '
           f'{os.path.join(args.directory, sweep_directory.RESULTS)}')
     number = len(directory.runs)
