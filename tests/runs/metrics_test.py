@@ -92,12 +92,12 @@ def test_all_is_there_but_for_lost_learning(tmp_path, form):
 
 
 def test_update_without_unrolls_of_a_kind_says_nothing_of_it():
-  interval = training_log.Interval(1., 0)
+  interval = training_log.Interval(0)
   nan = float('nan')
   for own, everybodys in ((2., 1.), (nan, nan), (4., 1.)):
     interval.add({'own/x': own, 'foreign/x': nan, 'x': everybodys},
                  np.zeros(1, np.int64), 0.)
-  row = interval.finish(10)
+  row = interval.means(10, 1.)
   assert row['own/x'] == 3. and 'foreign/x' not in row
   assert np.isnan(row['x'])
 
