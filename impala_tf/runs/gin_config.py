@@ -86,7 +86,7 @@ class _Reader:
           'training command with a new --run_dir writes one')
     # Runs from before there was this option go on as they began.
     if text.startswith(_FIRST_LINE):
-      self._bind('EnvironmentConfig', 'converted', False)
+      self._values.setdefault('EnvironmentConfig', {})['converted'] = False
     self._open.append(path)
     self.read(text, path)
     self._open.pop()
@@ -155,10 +155,7 @@ class _Reader:
     problem = _problem(section, option)
     if problem is not None:
       raise config_lib.ConfigError(f'{where}: {problem}')
-    self._bind(section, option, statement.value)
-
-  def _bind(self, section: str, option: str, value: Any) -> None:
-    self._values.setdefault(section, {})[option] = value
+    self._values.setdefault(section, {})[option] = statement.value
 
   def values(self) -> _Values:
     """Returns all values that were read; raises ConfigError."""
