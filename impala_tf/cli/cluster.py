@@ -3,9 +3,6 @@
 Without --ray_address it starts Ray on this machine. This program must keep
 running: it restarts what is lost, gathers logs, and ends everything. Ctrl-C
 writes a checkpoint, and the same command resumes.
-
-Exit codes: 0 all frames are learned from, 2 bad input, 129 the terminal was
-closed, 130 Ctrl-C, 143 asked to terminate, 1 anything else.
 """
 
 import argparse
@@ -19,6 +16,7 @@ from impala_tf import config as config_lib
 from impala_tf.cli import command_line
 from impala_tf.cli import program
 from impala_tf.cli.roles import flags as role_flags
+from impala_tf.config import fields
 from impala_tf.ray_cluster import connection as ray_connection
 from impala_tf.ray_cluster import plan as cluster_plan
 from impala_tf.roles import beginning
@@ -32,13 +30,6 @@ from impala_tf.storage import files
 
 def _parse_args() -> argparse.Namespace:
   parser = command_line.Parser(description=__doc__)
-  command_line.add_config(parser, 'what to train (default: as in '
-                          '--run_dir)')
-  parser.add_argument('--run_dir', help='where logs and checkpoints go: a '
-                      'path on a file system that this machine shares with all '
-                      'nodes the learner may be on, or a URL that TensorFlow '
-                      'opens on them; an existing run is resumed '
-                      '(default: a new one in runs/)')
   role_flags.add_training(parser)
   program.add_ray_address(parser)
   parser.add_argument('--num_actors', type=int,
@@ -54,23 +45,15 @@ def _parse_args() -> argparse.Namespace:
                       help='CPUs that Ray reserves for each actor (default: '
                       'ActorConfig.env_processes, or 1), and for the evaluator '
                       '(default: 1)')
-  parser.add_argument('--port', type=int,
-                      help="of the Reverb server on the learner's node; with "
-                      'several learners, the first of one port each (default: '
-                      'a free one)')
   parser.add_argument('--wait_secs', type=float, default=waiting.LIMIT_SECS,
                       help='for room for learners, and of roles for each '
                       'other (default: %(default)g)')
-  return parser.parse_args()
-
-
-def _check_flags(args: argparse.Namespace) -> None:
+  args = parser.parse_args()
   for name in ('num_actors', 'learner_cpus', 'actor_cpus', 'wait_secs'):
-    command_line.check_above_0(args, name)
-  command_line.check_at_least(args, 'learner_gpus', 0)
-  if args.port is not None and not 0 < args.port < 2**16:
-    raise config_lib.UserError(
-        f'--port must be 1 to {2**16 - 1}, but is {args.port}')
+    fields.check_range(f'--{name}', getattr(args, name), above=0)
+  fields.check_range('--learner_gpus', args.learner_gpus, at_least=0)
+  fields.check_range('--port', args.port, at_least=1, at_most=2**16 - 1)
+  return args
 
 
 def _train(args: argparse.Namespace, config: config_lib.Config,
@@ -119,13 +102,5 @@ def main() -> int:
   tracking.start(args.track)
   why_public = program.why_public(
       'cluster', args, args.ray_address is not None)
-  _check_flags(args)
   user_modules.load(args.modules)
-  config_path = run_directory.config_path(args.config, args.run_dir)
-  if config_path is None:
-    raise config_lib.UserError(
-        'a config is needed; give what to train, such as '
-        'configs/atari/pong.gin, or --run_dir of a run to be resumed')
-  config = program.load_for_roles(config_path, args)
-  role_flags.check_sharing(args, config)
-  return _train(args, config, why_public)
+  return _train(args, role_flags.load_config(args), why_public)

@@ -13,6 +13,9 @@ from impala_tf.storage import shipped
 # these variables and wants one candidate a line.
 _LINE = 'COMP_LINE'
 _CURSOR = 'COMP_POINT'
+_EXIT_CODES = (
+    'exit codes: 0 all is done, 2 bad input, 129 the terminal was closed, 130 '
+    'Ctrl-C, 143 asked to terminate, 1 anything else')
 
 
 def take_words_to_complete() -> None:
@@ -30,7 +33,7 @@ class Parser(argparse.ArgumentParser):
   """
 
   def __init__(self, **settings: Any):
-    super().__init__(**settings)
+    super().__init__(**{'epilog': _EXIT_CODES, **settings})
     self.completers: Dict[str, Callable[[], Sequence[str]]] = {}
 
   def parse_args(self, args: Optional[Iterable[str]] = None,
@@ -126,18 +129,3 @@ def add_gin_binding(parser: argparse.ArgumentParser,
   """Adds the flag --gin_binding, whose values `gin_config.load` takes."""
   parser.add_argument('--gin_binding', action='append', default=[],
                       metavar=f'"{example}"', help=f'{what}; may be repeated')
-
-
-def check_above_0(args: argparse.Namespace, name: str) -> None:
-  """Raises UserError for a number that is not above 0; None is allowed."""
-  value = getattr(args, name)
-  if value is not None and not value > 0:
-    raise config_lib.UserError(f'--{name} must be above 0, but is {value:g}')
-
-
-def check_at_least(args: argparse.Namespace, name: str, least: int) -> None:
-  """Raises UserError for a number that is too small; None is allowed."""
-  value = getattr(args, name)
-  if value is not None and not value >= least:
-    raise config_lib.UserError(
-        f'--{name} must be at least {least}, but is {value:g}')

@@ -7,13 +7,14 @@ memory is carried through.
 
 import argparse
 import difflib
-import importlib.util
 import os
 from typing import Any, Callable, Dict, Optional, Sequence, Tuple
 
 from impala_tf import config as config_lib
 from impala_tf.cli import command_line
 from impala_tf.cli import program
+from impala_tf.config import fields
+from impala_tf.envs import factory
 from impala_tf.plots import suite_results
 from impala_tf.roles import scores
 from impala_tf.runs import gin_config
@@ -64,8 +65,8 @@ def _parse_args() -> argparse.Namespace:
   parser.add_argument('--video_secs', type=float, metavar='SECS',
                       help='end the video after so many seconds of play '
                       '(default: with the game, but a GIF after 20)')
-  parser.add_argument('--suite', help='play every level of a suite, '
-                      f'{" or ".join(levels_lib.SUITES)}, and write a table '
+  parser.add_argument('--suite', choices=levels_lib.SUITES,
+                      help='play every level of a suite, and write a table '
                       'beside the JSON; the same command goes on where it was '
                       'stopped (default: what the run was trained on)')
   parser.add_argument('--levels', help='of --suite these only: '
@@ -108,22 +109,15 @@ def main() -> None:
 
 def _suite_and_levels(args: argparse.Namespace, trained_on: str
                       ) -> Tuple[Optional[suite_lib.Suite], Sequence[str]]:
-  """Returns the suite, if any, and levels to play; raises UserError."""
+  played = args.suite or trained_on
+  if args.video and len(levels_lib.expand(played)) > 1:
+    raise config_lib.UserError(
+        '--video films one level, but this would be '
+        f'{levels_lib.short_name(played)}; leave it out')
   if args.suite is None:
     if args.levels is not None:
       raise config_lib.UserError('--levels are of a suite; give --suite too')
-    suite, levels = scores.scored_levels(trained_on)
-    if args.video and len(levels_lib.expand(trained_on)) > 1:
-      raise config_lib.UserError(
-          '--video films one level, but the run was trained on '
-          f'{len(levels_lib.expand(trained_on))} levels '
-          f'({levels_lib.short_name(trained_on)}); leave it out')
-    return suite, levels
-  if args.suite not in levels_lib.SUITES:
-    raise config_lib.UserError(f'there is no suite {args.suite!r}; choose '
-                               f'{" or ".join(levels_lib.SUITES)}')
-  if args.video:
-    raise config_lib.UserError('--video films one level; leave out --suite')
+    return scores.scored_levels(trained_on)
   suite = levels_lib.SUITES[args.suite]
   levels = suite.levels
   if args.levels is not None:
@@ -145,7 +139,6 @@ def _suite_and_levels(args: argparse.Namespace, trained_on: str
 
 def _output(args: argparse.Namespace, suite: Optional[suite_lib.Suite]
             ) -> str:
-  """Returns the path of the JSON; raises UserError if it is unusable."""
   name = f'evaluation_{suite.name}.json' if suite else 'evaluation.json'
   # Results of an agent in the box stay out of it.
   directory = args.run_dir if files.exists(args.run_dir) else ''
@@ -155,14 +148,10 @@ def _output(args: argparse.Namespace, suite: Optional[suite_lib.Suite]
         f'--output is the JSON, and {output} the table beside it; choose '
         'another ending')
   if args.video:
-    video_lib.check_path(args.video, '--video')
-  if args.video_secs is not None and not (args.video and args.video_secs > 0):
-    raise config_lib.UserError(
-        f'--video_secs is for --video and must be above 0, but is '
-        f'{args.video_secs:g}')
-  if args.video and files.is_url(args.video):
-    raise config_lib.UserError(
-        '--video must be a path, but is a URL; copy the video there later')
+    video_lib.check_path(args.video)
+  fields.check_range('--video_secs', args.video_secs, above=0)
+  if args.video_secs is not None and not args.video:
+    raise config_lib.UserError('--video_secs is for --video; leave it out')
   for path in (output, args.video, args.record):
     if path and not suite_results.can_write(path):
       raise config_lib.UserError(f'{path} cannot be written; choose another')
@@ -210,7 +199,6 @@ def _evaluate_levels(games: scores.Games, config: config_lib.Config,
 
 
 def _check_suite(run_dir: str, trained_on: str, suite: suite_lib.Suite) -> None:
-  """Raises UserError if a run's agent cannot play a suite here."""
   domain = suite.levels[0].partition('/')[0]
   # Levels that were trained on together are seen alike, but one of another
   # domain may be among them.
@@ -219,9 +207,7 @@ def _check_suite(run_dir: str, trained_on: str, suite: suite_lib.Suite) -> None:
     raise config_lib.UserError(
         f'{run_dir} was trained on {levels_lib.short_name(trained_on)!r}, '
         f'whose observations are not those of {suite.title}')
-  if importlib.util.find_spec(suite.package) is None:
-    raise config_lib.UserError(f'levels of {suite.title} need the package '
-                               f'{suite.package}: {suite.install}')
+  factory.check_level(suite.levels[0])  # Refuses a missing simulator.
 
 
 def _evaluate_suite(games: scores.Games, config: config_lib.Config,

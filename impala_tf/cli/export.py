@@ -5,7 +5,6 @@ without the optimiser: a third of a checkpoint. It can be played
 (`evaluate`, `impala_tf.load_policy`) and begun from (--init_from).
 """
 
-import argparse
 import os
 import pathlib
 import shutil
@@ -22,7 +21,9 @@ from impala_tf.storage import files
 from impala_tf.storage import shipped
 
 
-def _parse_args() -> argparse.Namespace:
+@program.returning_exit_code
+def main() -> None:
+  """Writes the directory whole or not at all; prints its content."""
   parser = command_line.Parser(description=__doc__)
   parser.add_argument('run_dir', help='of a training run, a path or a URL, or '
                       'box/pong')
@@ -31,15 +32,9 @@ def _parse_args() -> argparse.Namespace:
   program.add_checkpoint(parser)
   parser.add_argument('--format', choices=('agent', 'saved_model'),
                       default='agent', help='saved_model is for TensorFlow '
-                      'without this package; see docs/python_api.md (default: '
+                      'without this package; see docs/checkpoints.md (default: '
                       '%(default)s)')
-  return parser.parse_args()
-
-
-@program.returning_exit_code
-def main() -> None:
-  """Writes the directory whole or not at all; prints its content."""
-  args = _parse_args()
+  args = parser.parse_args()
   gpus.hide()
   which = program.parse_checkpoint(args.checkpoint)
   run_directory.reach(args.run_dir)

@@ -5,7 +5,7 @@ import inspect
 import re
 import textwrap
 import typing
-from typing import Dict, List, NamedTuple, Sequence
+from typing import Dict, List, NamedTuple, Tuple
 
 from impala_tf import config as config_lib
 from impala_tf.cli import command_line
@@ -48,7 +48,7 @@ named; options without one are this project's own. Numbers of other tasks are in
 
 class Option(NamedTuple):
   """A field of a section, in words."""
-  name: str  # 'LearnerConfig.batch_size'.
+  name: str  # 'batch_size'.
   default: str  # As it is written in a .gin file.
   values: str  # Type and range, or all choices.
   unit: str  # '' if it has none.
@@ -56,30 +56,20 @@ class Option(NamedTuple):
   meaning: str  # Its part of the docstring.
 
 
-class Section(NamedTuple):
-  """A section of the config, in words."""
-  name: str  # 'LearnerConfig'.
-  title: str  # The first line of its docstring.
-  options: List[Option]
-
-
-def sections() -> List[Section]:
-  """Describes all sections of the config, in their order."""
-  found = []
-  for cls in config_lib.sections().values():
-    docstring = inspect.getdoc(cls) or ''
-    meanings = _meanings(docstring)
-    hints = typing.get_type_hints(cls)
-    found.append(Section(cls.__name__, docstring.partition('\n')[0], [
-        Option(name=f'{cls.__name__}.{field.name}',
-               default=repr(getattr(cls(), field.name)),
-               values=_values(hints[field.name], field.metadata),
-               unit=field.metadata.get('unit') or _UNITS.get(
-                   field.name.rpartition('_')[2], ''),
-               source=field.metadata.get('source', ''),
-               meaning=meanings[field.name])
-        for field in dataclasses.fields(cls)]))
-  return found
+def describe(section: type) -> Tuple[str, List[Option]]:
+  """Returns the title of a section of the config, and its options."""
+  docstring = inspect.getdoc(section) or ''
+  meanings = _meanings(docstring)
+  hints = typing.get_type_hints(section)
+  return docstring.partition('\n')[0], [
+      Option(name=field.name,
+             default=repr(getattr(section(), field.name)),
+             values=_values(hints[field.name], field.metadata),
+             unit=field.metadata.get('unit') or _UNITS.get(
+                 field.name.rpartition('_')[2], ''),
+             source=field.metadata.get('source', ''),
+             meaning=meanings[field.name])
+      for field in dataclasses.fields(section)]
 
 
 def _meanings(docstring: str) -> Dict[str, str]:
@@ -87,56 +77,55 @@ def _meanings(docstring: str) -> Dict[str, str]:
   found = {}
   for entry in re.split(r'\n  (?=\w[\w, ]*:\s)',
                         docstring.partition('\nAttributes:')[2]):
-    names, colon, meaning = entry.partition(':')
-    if colon:
-      for name in names.split(','):
-        found[name.strip()] = ' '.join(meaning.split())
+    names, _, meaning = entry.partition(':')
+    for name in names.split(','):
+      found[name.strip()] = ' '.join(meaning.split())
   return found
 
 
 def _values(hint: type, limits: typing.Mapping[str, typing.Any]) -> str:
   """Returns the values that an option may have, such as 'int, at least 1'."""
   kinds = [h for h in typing.get_args(hint) if h is not type(None)]
-  is_optional = typing.get_origin(hint) is typing.Union
-  name = (kinds[0] if is_optional else hint).__name__
   if limits.get('choices'):
     parts = [' or '.join(map(repr, limits['choices']))]
   else:
-    parts = [name] + [f'{word.replace("_", " ")} {limits[word]:,}'
-                      for word in ('at_least', 'above', 'at_most', 'below')
-                      if limits.get(word) is not None]
-  return ', '.join(parts) + (', or None' if is_optional else '')
+    parts = [(kinds or [hint])[0].__name__] + [
+        f'{word.replace("_", " ")} {limits[word]:,}'
+        for word in ('at_least', 'above', 'at_most', 'below')
+        if limits.get(word) is not None]
+  return ', '.join(parts) + (', or None' if kinds else '')
 
 
-def as_text(found: Sequence[Section]) -> str:
-  """Writes sections for a terminal."""
+def as_text() -> str:
+  """Describes all options for a terminal."""
   lines = []
-  for section in found:
-    lines += [section.title, '']
-    for option in section.options:
+  for section in config_lib.sections().values():
+    title, options = describe(section)
+    lines += [title, '']
+    for option in options:
       facts = [option.values, option.unit, option.source]
-      lines.append(f'  {option.name} = {option.default}')
+      lines.append(f'  {section.__name__}.{option.name} = {option.default}')
       for text in (option.meaning, f'({"; ".join(filter(None, facts))})'):
         lines += textwrap.wrap(text, 80, initial_indent=' ' * 6,
                                subsequent_indent=' ' * 6)
     lines.append('')
-  return '\n'.join(lines).rstrip('\n') + '\n'
+  return '\n'.join(lines)
 
 
-def as_markdown(found: Sequence[Section]) -> str:
-  """Writes sections as the page docs/configuration.md."""
+def as_markdown() -> str:
+  """Describes all options as the page docs/configuration.md."""
   lines = [_INTRODUCTION]
-  for section in found:
-    lines += [f'## {section.name}', '', section.title, '',
+  for section in config_lib.sections().values():
+    title, options = describe(section)
+    lines += [f'## {section.__name__}', '', title, '',
               '| option | default | values | unit | source | meaning |',
               '|---|---|---|---|---|---|']
-    for option in section.options:
-      cells = (f'`{option.name.partition(".")[2]}`', f'`{option.default}`',
-               option.values, option.unit, option.source, option.meaning)
+    for name, default, *cells in options:
       # Browsers would take '<game>' for a tag.
-      lines.append(f'| {" | ".join(cells)} |'.replace('<', '&lt;'))
+      lines.append(f'| `{name}` | `{default}` | {" | ".join(cells)} |'.replace(
+          '<', '&lt;'))
     lines.append('')
-  return '\n'.join(lines).rstrip('\n') + '\n'
+  return '\n'.join(lines)
 
 
 @program.returning_exit_code
@@ -145,5 +134,4 @@ def main() -> None:
   parser = command_line.Parser(description=__doc__)
   parser.add_argument('--markdown', action='store_true',
                       help='as the page docs/configuration.md')
-  text = as_markdown if parser.parse_args().markdown else as_text
-  print(text(sections()), end='')
+  print(as_markdown() if parser.parse_args().markdown else as_text(), end='')

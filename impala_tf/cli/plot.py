@@ -15,6 +15,7 @@ import numpy as np
 from impala_tf import config as config_lib
 from impala_tf.cli import command_line
 from impala_tf.cli import program
+from impala_tf.config import fields
 from impala_tf.plots import groups as groups_lib
 from impala_tf.plots import intervals
 from impala_tf.plots import runs as runs_lib
@@ -61,7 +62,6 @@ def _parse_args() -> argparse.Namespace:
 
 
 class _Curve(NamedTuple):
-  """A curve as it is drawn."""
   label: str  # In the legend.
   num_runs: int  # Behind it.
   x: np.ndarray  # Float [P].
@@ -72,7 +72,15 @@ class _Curve(NamedTuple):
 def main() -> None:
   """Draws the curves."""
   args = _parse_args()
-  output = _check(args)
+  if args.group_by:
+    groups_lib.check_way(args.group_by)
+  fields.check_range('--confidence', args.confidence, at_least=0, below=1)
+  fields.check_range('--smooth', args.smooth, at_least=1)
+  if args.csv and not suite_results.can_write(args.csv):
+    raise config_lib.UserError(
+        f'{args.csv} cannot be written; choose another --csv')
+  from impala_tf.plots import pictures  # Imports Matplotlib: half a second.
+  output = pictures.output_path(args.output)
   run_dirs = runs_lib.find(args.run_dirs)
   points = {run_dir: _points(run_dir, args) for run_dir in run_dirs}
   drawn = [_curve(label, members, points, args) for label, members in
@@ -83,24 +91,7 @@ def main() -> None:
   print(f'wrote {output}' + (f' and {args.csv}' if args.csv else ''))
 
 
-def _check(args: argparse.Namespace) -> str:
-  """Checks flags; returns the path of the picture."""
-  from impala_tf.plots import pictures  # Imports Matplotlib: half a second.
-  if args.group_by:
-    groups_lib.check_way(args.group_by)
-  if not 0 <= args.confidence < 1:
-    raise config_lib.UserError(
-        f'--confidence must be 0 or more and below 1, such as 0.95, but is '
-        f'{args.confidence:g}')
-  command_line.check_at_least(args, 'smooth', 1)
-  if args.csv and not suite_results.can_write(args.csv):
-    raise config_lib.UserError(
-        f'{args.csv} cannot be written; choose another --csv')
-  return pictures.output_path(args.output)
-
-
 def _points(run_dir: str, args: argparse.Namespace) -> list:
-  """Reads a run's points; raises UserError if it has none."""
   rows = metrics.read_rows(run_dir)
   points = metrics.points(rows, args.metric, args.x)
   if not points:
@@ -134,7 +125,6 @@ def _curve(label: str, run_dirs: Sequence[str], points: Dict[str, list],
 
 
 def _to_csv(drawn: Sequence[_Curve]) -> str:
-  """Returns the curves as CSV, a line for each point."""
   text = io.StringIO()
   writer = csv.writer(text, lineterminator='\n')
   writer.writerow(['label', 'runs', 'x', 'y', 'low', 'high'])
@@ -164,7 +154,6 @@ def _draw(drawn: Sequence[_Curve], args: argparse.Namespace, output: str
 
 
 def _y_title(drawn: Sequence[_Curve], args: argparse.Namespace) -> str:
-  """Names the metric and, for groups, their statistic."""
   title = args.metric.replace('_', ' ')
   if args.metric == _RETURN:
     title = f'return of the last {metrics.EPISODE_WINDOW} games'

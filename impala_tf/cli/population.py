@@ -6,11 +6,8 @@ better ones and change their hyper-parameters meanwhile (appendix F of the
 paper). If there is no place for all of a population, its members take turns.
 After a decision a member makes room for the one with the fewest frames. Members
 that share a replay train all at once. Populations train one after the other.
-The same command resumes.
-
-Exit codes: 0 all members are finished; 1 some have failed, and the others were
-run to their ends; 2 bad input; 129 the terminal was closed; 130 Ctrl-C; 143
-asked to terminate.
+The same command resumes. If some members fail, the others are run to their
+ends.
 """
 
 import os

@@ -11,8 +11,6 @@ from typing import Callable, Optional, Union
 
 from impala_tf import config as config_lib
 from impala_tf.envs import environment
-from impala_tf.roles import beginning
-from impala_tf.runs import gin_config
 from impala_tf.runs import run_directory
 from impala_tf.runtime import child
 from impala_tf.runtime import command_names
@@ -68,18 +66,6 @@ def end(exit_code: int, at_once: bool = False) -> None:
   sys.exit(exit_code)
 
 
-def load_for_roles(path: str, args: argparse.Namespace) -> config_lib.Config:
-  """Reads a configuration for separate processes; raises UserError."""
-  config = run_directory.as_begun(
-      gin_config.load(path, args.gin_binding), args.run_dir)
-  if config.experiment.in_process:
-    raise config_lib.UserError(
-        'ExperimentConfig.in_process leaves no roles to others; set it to '
-        f'False, or use {command_names.command("train")}')
-  beginning.check_names(config)
-  return config
-
-
 def add_import(parser: argparse.ArgumentParser) -> None:
   """Adds the flag --import, for `user_modules.load`."""
   parser.add_argument('--import', action='append', default=[], dest='modules',
@@ -123,44 +109,35 @@ def why_public(verb: str, args: argparse.Namespace, is_for_others: bool
 
   It may execute the program anew, see `enter_private_network`. `is_for_others`
   says whether other machines are to connect. Raises UserError for
-  --network=private if the system does not allow it, or a directory is on
-  another machine.
+  --network=private if that cannot be.
   """
   elsewhere = [path for path in (args.run_dir, args.init_from)
                if path and files.needs_network(path)]
-  if args.network != 'open' and elsewhere:
-    if args.network == 'private':
-      raise config_lib.UserError(
-          f'--network=private: {elsewhere[0]} is on another machine; close the '
-          'port to others (docs/cluster.md), and give --network=open')
-    return f'{elsewhere[0]} is on another machine'
-  if args.network == 'open' or (args.network == 'auto' and (
-      is_for_others or args.replay_address is not None)):
+  if args.network == 'open' or args.network == 'auto' and not elsewhere and (
+      is_for_others or args.replay_address is not None):
     return 'as asked for'
-  return enter_private_network(verb, args.network)
+  why = (f'{elsewhere[0]} is on another machine' if elsewhere else
+         enter_private_network(verb))
+  if why and args.network == 'private':
+    raise config_lib.UserError(
+        f'--network=private: {why}; close the port to others '
+        '(docs/cluster.md), and give --network=open')
+  return why
 
 
-def enter_private_network(verb: str, network: str) -> Optional[str]:
+def enter_private_network(verb: str) -> Optional[str]:
   """Executes the program `verb` anew in a private network, unless it was tried.
 
   Returns why other machines can reach it all the same; None if they cannot.
-  Raises UserError if --network demands it and the system does not allow it.
   """
   if not private_network.is_settled():
     private_network.restart_within('impala_tf', verb)
   obstacle = private_network.obstacle()
-  if obstacle and network == 'private':
-    raise config_lib.UserError(
-        f'--network=private: the system does not allow it ({obstacle}); close '
-        'the port to others (docs/cluster.md), and give --network=open')
   return f'no private network here: {obstacle}' if obstacle else None
 
 
 def conclude(run_dir: str, signum: Optional[int]) -> int:
-  """Prints how training ended; returns the exit code.
-
-  `signum` is the signal that ended it; None if it is done.
-  """
+  """Prints how training ended, by a signal or at its end; returns the code."""
   quoted = shlex.quote(run_dir)
   if signum is None:
     flags = shlex.join(user_modules.flags())

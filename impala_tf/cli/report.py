@@ -40,8 +40,7 @@ _ANCESTRY = (
     'In bold: the member with the highest fitness of those that have not '
     'failed, as in best.json, whose ancestry is drawn; its curve is put '
     'together by backtracking through the checkpoints that were copied '
-    "(appendix F). The paper's figure F.1 has a red line besides, the linear "
-    "schedule of a sweep's best run, which is left out here.")
+    '(appendix F).')
 _COMPARISON = (
     'Final returns (means over the last tenth of the frames) of the best '
     'member and of the best run. Both are the best by these: runs of a sweep '

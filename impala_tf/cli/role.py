@@ -6,10 +6,8 @@ evaluators take the config from the learner. Training on one machine starts the
 same roles as child processes. Several agents may share a replay, which is a
 role with its own address.
 
-Exit codes: 0 all frames are learned from, 2 bad input, 129 the terminal was
-closed, 130 Ctrl-C, 143 asked to terminate. 1 is anything else, such as a peer
-that has not come. Actors and evaluators have nothing to save and do not end by
-themselves: a signal has them close their environments and end.
+Actors and evaluators have nothing to save and do not end by themselves: a
+signal has them close their environments and end.
 """
 
 import argparse

@@ -1,11 +1,7 @@
 """Runs a sweep, here or on a Ray cluster.
 
 The same command resumes it: finished runs stay as they are, interrupted ones
-are resumed.
-
-Exit codes: 0 all runs are finished; 1 some have failed, and the others were run
-to their ends; 2 bad input; 129 the terminal was closed; 130 Ctrl-C; 143 asked
-to terminate.
+are resumed. If some fail, the others are run to their ends.
 """
 
 import argparse
@@ -19,6 +15,7 @@ from typing import Callable, Iterator, Mapping, NamedTuple, Optional, Sequence
 from impala_tf import config as config_lib
 from impala_tf.cli import command_line
 from impala_tf.cli import program
+from impala_tf.config import fields
 from impala_tf.plots import suite_tables
 from impala_tf.ray_cluster import connection as ray_connection
 from impala_tf.roles import beginning
@@ -67,7 +64,13 @@ class Program:
     beginning.check_reverb()
     config = gin_config.load_sweep(args.file, self.kind.configs)
     groups = plan_lib.groups(config, self.kind.list_runs(config))
-    _enter_private_network(args, self.kind.name, has_servers=bool(groups))
+    if not args.ray_address and (args.engine == 'ray' or groups):
+      # Ray listens on all interfaces, and runs whatever it is sent.
+      why_public = program.enter_private_network(self.kind.name)
+      if why_public:
+        opened = 'Ray is' if args.engine == 'ray' else 'Reverb servers are'
+        print(f'{opened} open to every machine that reaches this one '
+              f'(docs/cluster.md: what to close); {why_public}', flush=True)
     user_modules.load(args.modules)
     tasks, runs = load_runs(config, self.kind)
     self.check(runs)
@@ -79,9 +82,6 @@ class Program:
       signum = self._run_batch(args, host, directory, groups)
       results = directory.results()
       self.show(config, args.directory, results)
-    if groups:
-      print(suite_tables.table(
-          sharing.frames_table(groups, results), num_names=2))
     print('All results: '
           f'{os.path.join(args.directory, sweep_directory.RESULTS)}')
     number = len(directory.runs)
@@ -125,11 +125,7 @@ class Program:
 
 def summary(config: plan_lib.SweepConfig,
             results: Sequence[results_lib.Result]) -> str:
-  """Returns a table with a line for each task and variant.
-
-  Its columns are the runs by status, the mean final return of the best three
-  settings and of all (see `results`), and the best setting.
-  """
+  """Returns a table with a line for each task and variant."""
   rows = [['task', 'variant', 'finished', 'failed', f'best {_BEST}', 'all',
            'best setting']]
   for task, variant in itertools.product(config.tasks, config.variants):
@@ -205,27 +201,15 @@ def _parse_args(kind: sweep_directory.Kind,
   parser.add_argument('--run_gpus', type=float, default=0.,
                       help='likewise (default: %(default)g)')
   args = parser.parse_args()
-  command_line.check_at_least(args, 'jobs', 1)
-  command_line.check_above_0(args, 'run_cpus')
-  command_line.check_at_least(args, 'run_gpus', 0)
+  fields.check_range('--jobs', args.jobs, at_least=1)
+  fields.check_range('--run_cpus', args.run_cpus, above=0)
+  fields.check_range('--run_gpus', args.run_gpus, at_least=0)
   if args.engine != 'ray' and (args.ray_address or args.run_cpus
                                or args.run_gpus):
     raise config_lib.UserError(
         '--ray_address, --run_cpus and --run_gpus are for --engine=ray; give '
         'that, too, or leave them out')
   return args
-
-
-def _enter_private_network(args: argparse.Namespace, verb: str,
-                           has_servers: bool) -> None:
-  """Moves a program that starts servers out of other machines' reach."""
-  if not args.ray_address and (args.engine == 'ray' or has_servers):
-    # Ray listens on all interfaces, and runs whatever it is sent.
-    why_public = program.enter_private_network(verb, 'auto')
-    if why_public:
-      opened = 'Ray is' if args.engine == 'ray' else 'Reverb servers are'
-      print(f'{opened} open to every machine that reaches this one '
-            f'(docs/cluster.md: what to close); {why_public}', flush=True)
 
 
 @contextlib.contextmanager

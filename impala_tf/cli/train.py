@@ -1,8 +1,4 @@
-"""Trains an agent on this machine, or resumes a run.
-
-Exit codes: 0 all frames are learned from, 2 bad input, 129 the terminal was
-closed, 130 Ctrl-C, 143 asked to terminate, 1 anything else.
-"""
+"""Trains an agent on this machine, or resumes a run."""
 
 import argparse
 import contextlib
@@ -18,7 +14,6 @@ from impala_tf.cli.roles import flags as role_flags
 from impala_tf.roles import beginning
 from impala_tf.roles import endpoint
 from impala_tf.roles import local_run
-from impala_tf.runs import gin_config
 from impala_tf.runs import profiling
 from impala_tf.runs import progress
 from impala_tf.runs import run_directory
@@ -34,17 +29,7 @@ _DEFAULT_CONFIG = 'configs/atari/pong.gin'
 
 def _parse_args() -> argparse.Namespace:
   parser = command_line.Parser(description=__doc__)
-  command_line.add_config(
-      parser, 'what to train (default: as in --run_dir, or '
-      f'{_DEFAULT_CONFIG})')
-  parser.add_argument('--run_dir', help='where logs and checkpoints go, a '
-                      'path or a URL that TensorFlow opens; an existing run '
-                      'is resumed (default: a new one in runs/)')
-  parser.add_argument('--port', type=int,
-                      help='of the Reverb server, for others to connect to '
-                      '(default: a free one); with several learners, the '
-                      'first of one port each')
-  role_flags.add_training(parser)
+  role_flags.add_training(parser, f', or {_DEFAULT_CONFIG}')
   parser.add_argument('--profile', action='store_true',
                       help="record a few updates for TensorBoard's profiler, "
                       'and print at the end where the time went')
@@ -74,34 +59,25 @@ def main() -> int:
   """Trains as the flags say."""
   args = _parse_args()
   if args.list_options:
-    print(options.as_text(options.sections()), end='')
+    print(options.as_text(), end='')
     return 0
   beginning.check_reverb()
   tracking.start(args.track)
   why_public = program.why_public('train', args, args.port is not None)
   user_modules.load(args.modules)
-  config_path = run_directory.config_path(args.config, args.run_dir)
-  config = run_directory.as_begun(
-      gin_config.load(config_path or _DEFAULT_CONFIG, args.gin_binding),
-      args.run_dir)
+  config = role_flags.load_config(args, _DEFAULT_CONFIG)
   for flag in ('profile', 'evaluate'):
     if getattr(args, flag) and config.experiment.in_process:
       raise config_lib.UserError(
           f'--{flag} needs processes of their own for learner and actors; '
           'leave it out, or set ExperimentConfig.in_process = False')
-  role_flags.check_sharing(args, config)
-  beginning.check_names(config)
-  obstacle = ''
-  if config.learner_plays:
-    obstacle = ("with ActorConfig.synchronisation = 'step' the learner plays "
-                'by itself')
-  elif algorithms.architecture(config) == algorithms.SHARED_PARAMETERS:
-    obstacle = (f'workers of {config.experiment.algorithm!r} learn from them '
-                'themselves')
-  if args.profile and obstacle:
+  if args.profile and (config.learner_plays or algorithms.architecture(
+      config) == algorithms.SHARED_PARAMETERS):
     raise config_lib.UserError(
-        '--profile tells how unrolls come from actors to the learner, but '
-        f'{obstacle}; leave it out')
+        '--profile tells how unrolls come from actors to the learner, but with '
+        f'ExperimentConfig.algorithm = {config.experiment.algorithm!r} and '
+        'ActorConfig.synchronisation = '
+        f'{config.actor.synchronisation!r} none do; leave it out')
   sizing.fit(config)  # Refuses more levels than environments.
   chosen = local_run.choose_ports(args.port, config.learner.num_learners)
   run_dir = args.run_dir or run_directory.fresh_path(config.environment.level)

@@ -5,21 +5,12 @@ import json
 import typing
 from typing import Any, Dict, Iterator, Optional, Tuple, Type
 
-from impala_tf.config.actor import ActorConfig
-from impala_tf.config.agent import AgentConfig
-from impala_tf.config.asynchronous import AsyncConfig
-from impala_tf.config.atari import AtariConfig
-from impala_tf.config.dmlab import DmlabConfig
-from impala_tf.config.environment import EnvironmentConfig
-from impala_tf.config.experiment import ExperimentConfig
-from impala_tf.config.fields import ConfigError
-from impala_tf.config.impala import ImpalaConfig
-from impala_tf.config.laser import LaserConfig
-from impala_tf.config.learner import LearnerConfig
-from impala_tf.config.optimizer import OptimizerConfig
-from impala_tf.config.population import PopulationConfig
-from impala_tf.config.replay import ReplayConfig
-from impala_tf.config.vizdoom import VizdoomConfig
+from impala_tf.config import agent as agent_lib
+from impala_tf.config import algorithms
+from impala_tf.config import environment as env_lib
+from impala_tf.config import fields
+from impala_tf.config import population as pbt_lib
+from impala_tf.config import run
 
 # Whether it is broken, and the message in that case.
 _Rule = Tuple[Any, str]
@@ -32,28 +23,27 @@ class Config:
   Raises:
     ConfigError: two values do not go together.
   """
-  experiment: ExperimentConfig = ExperimentConfig()
-  environment: EnvironmentConfig = EnvironmentConfig()
-  atari: AtariConfig = AtariConfig()
-  dmlab: DmlabConfig = DmlabConfig()
-  vizdoom: VizdoomConfig = VizdoomConfig()
-  agent: AgentConfig = AgentConfig()
-  impala: ImpalaConfig = ImpalaConfig()
-  laser: LaserConfig = LaserConfig()
-  optimizer: OptimizerConfig = OptimizerConfig()
-  actor: ActorConfig = ActorConfig()
-  learner: LearnerConfig = LearnerConfig()
-  replay: ReplayConfig = ReplayConfig()
-  population: PopulationConfig = PopulationConfig()
-  asynchronous: AsyncConfig = AsyncConfig()
+  experiment: run.ExperimentConfig = run.ExperimentConfig()
+  environment: env_lib.EnvironmentConfig = env_lib.EnvironmentConfig()
+  atari: env_lib.AtariConfig = env_lib.AtariConfig()
+  dmlab: env_lib.DmlabConfig = env_lib.DmlabConfig()
+  vizdoom: env_lib.VizdoomConfig = env_lib.VizdoomConfig()
+  agent: agent_lib.AgentConfig = agent_lib.AgentConfig()
+  impala: algorithms.ImpalaConfig = algorithms.ImpalaConfig()
+  laser: algorithms.LaserConfig = algorithms.LaserConfig()
+  optimizer: algorithms.OptimizerConfig = algorithms.OptimizerConfig()
+  actor: run.ActorConfig = run.ActorConfig()
+  learner: run.LearnerConfig = run.LearnerConfig()
+  replay: run.ReplayConfig = run.ReplayConfig()
+  population: pbt_lib.PopulationConfig = pbt_lib.PopulationConfig()
+  asynchronous: algorithms.AsyncConfig = algorithms.AsyncConfig()
 
   def __post_init__(self):
     for is_broken, message in (
         *self._rules_of_replay(), *self._rules_of_processes(),
-        *self._rules_of_controlled_lag(), *self._rules_of_synchronisation(),
-        *self._rules_of_population()):
+        *self._rules_of_synchronisation()):
       if is_broken:
-        raise ConfigError(message)
+        raise fields.ConfigError(message)
 
   def _rules_of_replay(self) -> Iterator[_Rule]:
     batch_size = self.learner.batch_size
@@ -71,38 +61,46 @@ class Config:
         replay.sampling != 'episodes' or not self.agent.use_lstm), (
             "ReplayConfig.core_state = 'recomputed' needs AgentConfig.use_lstm "
             "= True and ReplayConfig.sampling = 'episodes'")
-    is_shared = self.num_replayed and self.learner.num_learners > 1
-    for is_set, name in (
-        (replay.survives_resume, 'survives_resume'),
-        (replay.sampling == 'priorities', "sampling = 'priorities'")):
-      yield is_set and is_shared, (
-          f'ReplayConfig.{name} is for a single learner; leave it out, or set '
-          'LearnerConfig.num_learners = 1')
 
   def _rules_of_processes(self) -> Iterator[_Rule]:
+    actor, replay = self.actor, self.replay
+    in_process = self.experiment.in_process
+    several_learners = self.learner.num_learners > 1
+    is_member = bool(self.population.member_names)
     for is_set, name in (
-        (self.actor.env_processes, 'ActorConfig.env_processes'),
-        (self.learner.num_learners > 1, 'LearnerConfig.num_learners')):
-      yield is_set and self.experiment.in_process, (
+        (actor.env_processes is not None, 'ActorConfig.env_processes'),
+        (several_learners, 'LearnerConfig.num_learners')):
+      yield is_set and in_process, (
           f'{name} needs processes, but ExperimentConfig.in_process allows '
           'only one; leave one of them out')
-
-  def _rules_of_controlled_lag(self) -> Iterator[_Rule]:
-    if self.actor.controlled_lag_updates is None:
-      return
-    yield not self.experiment.in_process, (
+    for is_set, name in (
+        (self.num_replayed > 0 and replay.survives_resume,
+         'ReplayConfig.survives_resume'),
+        (self.has_priorities, "ReplayConfig.sampling = 'priorities'"),
+        (is_member, 'PopulationConfig.members')):
+      yield is_set and several_learners, (
+          f'{name} is for a single learner; leave it out, or set '
+          'LearnerConfig.num_learners = 1')
+    has_threshold = self.optimizer.max_gradient_norm is not None
+    yield is_member and not has_threshold and (
+        'max_gradient_norm' in self.population.adapted_names), (
+            'PopulationConfig.adapted names max_gradient_norm, but '
+            'OptimizerConfig.max_gradient_norm is None: gradients that are not '
+            'clipped have no threshold; leave one of them out')
+    has_lag = actor.controlled_lag_updates is not None
+    yield has_lag and not in_process, (
         'ActorConfig.controlled_lag_updates needs '
         'ExperimentConfig.in_process = True: between processes the queue adds '
         'to the lag')
-    yield self.actor.fetch_interval_unrolls > 1, (
+    yield has_lag and actor.fetch_interval_unrolls > 1, (
         'ActorConfig.fetch_interval_unrolls must be 1 if '
         'ActorConfig.controlled_lag_updates is given: parameters that are kept '
         'grow older than that')
-    num_envs = self.actor.num_envs
-    yield num_envs is None or self.num_fresh % num_envs, (
-        f'ActorConfig.controlled_lag_updates needs ActorConfig.num_envs to '
-        f'divide the {self.num_fresh} new unrolls of a batch, but it is '
-        f'{num_envs}')
+    yield has_lag and (
+        actor.num_envs is None or self.num_fresh % actor.num_envs), (
+            'ActorConfig.controlled_lag_updates needs ActorConfig.num_envs to '
+            f'divide the {self.num_fresh} new unrolls of a batch, but it is '
+            f'{actor.num_envs}')
 
   def _rules_of_synchronisation(self) -> Iterator[_Rule]:
     actor = self.actor
@@ -124,18 +122,6 @@ class Config:
       yield is_broken and actor.synchronisation != 'none', (
           f'ActorConfig.synchronisation = {actor.synchronisation!r} needs '
           f"{remedy}: {reason}; set it so, or synchronisation to 'none'")
-
-  def _rules_of_population(self) -> Iterator[_Rule]:
-    if not self.population.member_names:
-      return
-    yield self.learner.num_learners > 1, (
-        'LearnerConfig.num_learners must be 1 for a member of a population, '
-        'since one learner decides; leave it out')
-    yield 'max_gradient_norm' in self.population.adapted_names and (
-        self.optimizer.max_gradient_norm is None), (
-            'PopulationConfig.adapted names max_gradient_norm, but '
-            'OptimizerConfig.max_gradient_norm is None: gradients that are not '
-            'clipped have no threshold; leave one of them out')
 
   @property
   def learner_plays(self) -> bool:
@@ -186,11 +172,11 @@ def from_json(text: str) -> Config:
     given = {f'{name}.{option}' for name, options in values.items()
              for option in options.keys()}
   except (AttributeError, ValueError) as error:
-    raise ConfigError(f'this is no config ({error})') from error
+    raise fields.ConfigError(f'this is no config ({error})') from error
   known = {f'{name}.{field.name}' for name, section in sections().items()
            for field in dataclasses.fields(section)}
   for name in sorted(known ^ given):
-    raise ConfigError(
+    raise fields.ConfigError(
         f'the config is of another version of impala_tf: {name} is '
         f'{"missing" if name in known else "unknown"}; install the same '
         'version on all machines')

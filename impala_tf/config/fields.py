@@ -46,17 +46,21 @@ def _check_type(name: str, value: Any, hint: Any) -> Any:
                     f'({type(value).__name__})')
 
 
-def _check_range(name: str, value: Any, limits: typing.Mapping[str, Any]):
-  """Raises ConfigError if `value` is outside of `limits`."""
-  if value is None or not limits:
+def check_range(name: str, value: Any, **limits: Any) -> None:
+  """Raises ConfigError if a value, unless None, is outside of limits.
+
+  They are named as those of `option`.
+  """
+  if value is None:
     return
-  if limits['choices'] is not None and value not in limits['choices']:
-    raise ConfigError(f'{name} must be one of {", ".join(limits["choices"])}, '
-                      f'but is {value!r}')
+  choices = limits.get('choices')
+  if choices is not None and value not in choices:
+    raise ConfigError(
+        f'{name} must be one of {", ".join(choices)}, but is {value!r}')
   checks = {'at_least': operator.ge, 'at_most': operator.le,
             'above': operator.gt, 'below': operator.lt}
   for word, holds in checks.items():
-    limit = limits[word]
+    limit = limits.get(word)
     if limit is not None and not holds(value, limit):  # A NaN fails here too.
       raise ConfigError(
           f'{name} must be {word.replace("_", " ")} {limit}, but is {value!r}')
@@ -100,4 +104,4 @@ class Section:
         value = checked_data(name, value)
       # Frozen, but an int becomes a float if one is wanted.
       object.__setattr__(self, field.name, value)
-      _check_range(name, value, field.metadata)
+      check_range(name, value, **field.metadata)

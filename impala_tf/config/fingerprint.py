@@ -4,7 +4,6 @@ import dataclasses
 import hashlib
 
 from impala_tf import config as config_lib
-from impala_tf.config import fields
 
 # Sections that decide how many unrolls are made, or how they are used.
 _NOT_OF_UNROLLS = (
@@ -27,23 +26,17 @@ def of_unrolls(config: config_lib.Config) -> int:
   """
   config = dataclasses.replace(config, dmlab=dataclasses.replace(
       config.dmlab, dataset_path=None, level_cache_dir=None))
-  sections = [getattr(config, field.name) for field in
-              dataclasses.fields(config) if field.name not in _NOT_OF_UNROLLS]
-  texts = ', '.join(map(_text, sections))
-  text = f'([{texts}], {config.learner.unroll_length})'
+  sections = []
+  for name, section in vars(config).items():
+    if name not in _NOT_OF_UNROLLS:
+      values = [f'{option}={value!r}' for option, value in vars(section).items()
+                if option not in _NOT_OF_MEANING
+                and not (option in _LATER and value == _LATER[option])]
+      sections.append(f'{type(section).__qualname__}({", ".join(values)})')
+  # Fingerprints of replays that were saved earlier depend on each character.
+  text = f'([{", ".join(sections)}], {config.learner.unroll_length})'
   digest = hashlib.sha256(text.encode()).digest()
   return int.from_bytes(digest[:8], 'big', signed=True)
-
-
-def _text(section: fields.Section) -> str:
-  """Writes the options of a section that unrolls depend on, as `repr` does.
-
-  Fingerprints of replays that were saved earlier depend on each character.
-  """
-  values = [f'{name}={value!r}' for name, value in vars(section).items()
-            if name not in _NOT_OF_MEANING
-            and not (name in _LATER and value == _LATER[name])]
-  return f'{type(section).__qualname__}({", ".join(values)})'
 
 
 def of_config(config: config_lib.Config) -> str:

@@ -2,7 +2,7 @@
 
 import os
 import pathlib
-from typing import Dict, List, NamedTuple, Sequence, Tuple
+from typing import Dict, List, NamedTuple, Tuple
 
 import matplotlib.figure
 import numpy as np
@@ -20,10 +20,11 @@ from impala_tf.sweeps import results as results_lib
 _POINTS = 200
 _CONFIDENCE = 0.95
 
+Pairs = Dict[str, List['Pair']]  # By name of task and variant.
+
 
 class Pair(NamedTuple):
   """A population and a sweep of the same task, variant and seed."""
-  title: str  # Name of task and variant.
   seed: int
   population: str  # Its name.
   members: List[results_lib.Result]  # Finished ones, the best first.
@@ -37,17 +38,19 @@ class Pair(NamedTuple):
     return members[0], runs[0], members.mean(), runs.mean()
 
 
-def pairs(population_dir: str, sweep_dir: str) -> List[Pair]:
+def pairs(population_dir: str, sweep_dir: str) -> Pairs:
   """Pairs populations with sweeps of the same task, variant and seed.
 
   Raises UserError if they have no finished task in common.
   """
-  members, runs = _finished(population_dir), _finished(sweep_dir)
-  found = [
-      Pair(task if variant == 'default' else f'{task}, {variant}', seed,
-           f'{task}/{variant}/seed_{seed}', results, runs[task, variant, seed])
-      for (task, variant, seed), results in members.items()
-      if (task, variant, seed) in runs]
+  runs = _finished(sweep_dir)
+  found: Pairs = {}
+  for key, members in _finished(population_dir).items():
+    if key in runs:
+      task, variant, seed = key
+      title = task if variant == 'default' else f'{task}, {variant}'
+      found.setdefault(title, []).append(Pair(
+          seed, f'{task}/{variant}/seed_{seed}', members, runs[key]))
   if not found:
     raise config_lib.UserError(
         f'{population_dir} and {sweep_dir} have no finished task in common; '
@@ -76,11 +79,8 @@ def _return_of(result: results_lib.Result) -> float:
   return result.final_return
 
 
-def table(found: Sequence[Pair]) -> str:
-  """Returns a table with a line for each pair, and means of each task.
-
-  Mean differences have the t interval of their pairs.
-  """
+def table(found: Pairs) -> str:
+  """Returns a table of pairs, and of each task's mean with a t interval."""
   rows = [['task', 'seed', 'best member', 'member', 'best run', 'setting',
            'difference', 'all members', 'all runs', 'difference']]
 
@@ -89,7 +89,7 @@ def table(found: Sequence[Pair]) -> str:
     rows.append([title, seed, best, member, run, setting, differences[0],
                  members, runs, differences[1]])
 
-  for title, seeds in _by_title(found).items():
+  for title, seeds in found.items():
     returns = np.array([pair.returns for pair in seeds])
     differences = returns[:, ::2] - returns[:, 1::2]
     for pair, of_pair in zip(seeds, differences):
@@ -105,17 +105,9 @@ def table(found: Sequence[Pair]) -> str:
   return suite_tables.table(rows)
 
 
-def _by_title(found: Sequence[Pair]) -> Dict[str, List[Pair]]:
-  return {title: [pair for pair in found if pair.title == title]
-          for title in dict.fromkeys(pair.title for pair in found)}
-
-
 def draw(population_dir: str, sweep_dir: str,
-         found: Sequence[Pair]) -> matplotlib.figure.Figure:
-  """Draws returns of the best member's ancestry and of the best run.
-
-  Lines are means over seeds; bands are bootstrap intervals of 95 %.
-  """
+         found: Pairs) -> matplotlib.figure.Figure:
+  """Draws returns of the best member's ancestry and of the best run."""
   by_label = {p.label: p for p in populations.load(population_dir)}
 
   def of_member(pair):
@@ -128,9 +120,8 @@ def draw(population_dir: str, sweep_dir: str,
   def of_run(pair):
     return _curve(sweep_dir, pair.runs[0].run.name)
 
-  by_title = _by_title(found)
-  figure, panels = pictures.panels(len(by_title), height=3.2)
-  for axes, (title, seeds) in zip(panels, by_title.items()):
+  figure, panels = pictures.panels(len(found), height=3.2)
+  for axes, (title, seeds) in zip(panels, found.items()):
     for label, points_of in (('population', of_member), ('sweep', of_run)):
       lines = [points for pair in seeds if (points := points_of(pair))]
       if lines:

@@ -38,10 +38,7 @@ def learning_curves(
   """Draws returns in training against frames: a panel a level, a line a run.
 
   Only frames of the level count, so that an agent of many levels can be
-  compared with experts. Levels of a suite have others' scores beside them.
-  With several, the suite's headline comes first, over all frames.
-
-  Returns None if no run has ended an episode yet.
+  compared with experts. Returns None if no run has ended an episode yet.
   """
   panels: List[Tuple[str, list]] = [(_HEADLINE_TITLE, [
       (run.label, metrics.points(run.rows, metrics.HEADLINE))
@@ -97,10 +94,7 @@ def _draw_scores_of_others(axes, suite: suite_lib.Suite, level: str,
 
 def scores(suite: suite_lib.Suite, ours: Mapping[str, suite_lib.Scores]
            ) -> matplotlib.figure.Figure:
-  """Draws human-normalised scores: bars for every level, ours and the paper's.
-
-  `ours` maps the name of each agent to its mean raw return by level.
-  """
+  """Draws bars of human-normalised scores, ours and the paper's, by level."""
   levels = [level for level in suite.levels
             if any(level in column for column in ours.values())]
   columns = [*ours.items(), *(
@@ -188,7 +182,6 @@ def _draw_steps(axes, population: populations.Population,
 
 
 def _draw_tree(axes, population: populations.Population) -> None:
-  """Draws a line for each member, and an arrow for each copy."""
   rows = {name: i for i, name in enumerate(population.members)}
   last = _last_frames(population)
   for name, i in rows.items():

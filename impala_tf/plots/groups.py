@@ -41,10 +41,8 @@ def check_way(way: str) -> None:
 def make(run_dirs: Sequence[str], way: Optional[str]) -> Groups:
   """Groups runs, in the order of an option's values, or else as given.
 
-  'seed' groups runs whose configs differ only in the seed, and 'directory' runs
-  in one directory. The name of an option groups runs with the same value of it,
-  'all' puts all together, and None none. Raises UserError if a config is needed
-  and missing.
+  For `way` see docs/plots.md; None leaves each alone. Raises UserError if a
+  config is needed and missing.
   """
   if way == 'all':
     return {'all': list(run_dirs)}
@@ -53,6 +51,11 @@ def make(run_dirs: Sequence[str], way: Optional[str]) -> Groups:
         lambda run_dir: os.path.dirname(os.path.abspath(run_dir))))
     return dict(zip(runs_lib.labels(list(found)), found.values()))
   values = {run_dir: values_of(run_dir) for run_dir in run_dirs}
+  for run_dir in run_dirs:
+    if not values[run_dir]:
+      raise config_lib.UserError(
+          f'{run_dir} has no config.gin, which says how to group; leave out '
+          '--group_by, or group by directory or all')
   if way == 'seed':
     return _alike(values, (_SEED,))
   found = _gather(run_dirs, lambda run_dir: values[run_dir][way])
@@ -98,30 +101,20 @@ def _order(value: Any) -> tuple:
 
 
 def values_of(run_dir: str) -> Dict[str, Any]:
-  """Reads the value of each option; raises UserError without a config."""
-  path = gin_config.config_path(_of_run(run_dir))
-  if not files.exists(path):
-    raise config_lib.UserError(
-        f'there is no {path}, which says how to group; leave out --group_by, '
-        'or group by directory or all')
-  return hparams.values(gin_config.load(path))
+  """Reads the value of each option of a run; empty without a config."""
+  head, tail = os.path.split(run_dir.rstrip('/'))
+  path = gin_config.config_path(
+      head if tail == run_directory.EVALUATION else run_dir)
+  return hparams.values(gin_config.load(path)) if files.exists(path) else {}
 
 
 def level_of(run_dir: str) -> str:
   """Returns the level of a run; empty without a config."""
-  path = gin_config.config_path(_of_run(run_dir))
-  return gin_config.load(path).environment.level if files.exists(path) else ''
-
-
-def _of_run(run_dir: str) -> str:
-  """Returns the run's directory, also for an evaluation's."""
-  head, tail = os.path.split(run_dir.rstrip('/'))
-  return head if tail == run_directory.EVALUATION else run_dir
+  return values_of(run_dir).get(_LEVEL, '')
 
 
 def _names(run_dirs: Sequence[str], values: Dict[str, Dict[str, Any]],
            ignored: Sequence[str]) -> List[str]:
-  """Names groups by the values that differ between them."""
   first = values[run_dirs[0]]
   varied = [option for option in first if option not in ignored and any(
       values[run_dir][option] != first[option] for run_dir in run_dirs)]

@@ -73,8 +73,7 @@ def t_band(values: np.ndarray, strata: Sequence[str],
   """Computes the mean of the strata's means with Welch's t interval.
 
   For few runs, the bootstrap of `band` is too narrow. Of six strata with three
-  normal runs each, its 95 % cover 85 %, and this interval 96 %. If one stratum
-  varies ten times as much as the others, they cover 74 and 93 %. If runs either
+  normal runs each, its 95 % cover 85 %, and this interval 96 %. If runs either
   learn or fail, both cover less, since three equal results look certain.
   Degrees of freedom: Satterthwaite 1946.
 
@@ -100,7 +99,6 @@ def t_band(values: np.ndarray, strata: Sequence[str],
 
 
 def _members(strata: Sequence[str]) -> List[np.ndarray]:
-  """Returns the indices of the runs of each stratum."""
   return [np.flatnonzero([s == stratum for s in strata])
           for stratum in dict.fromkeys(strata)]
 

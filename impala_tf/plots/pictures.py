@@ -54,10 +54,7 @@ def formats() -> Sequence[str]:
 
 
 def output_path(path: str) -> str:
-  """Returns a picture's path with its ending, '.png' by default.
-
-  Raises UserError if the ending is unknown or the path cannot be written.
-  """
+  """Returns a picture's path with its ending; raises UserError if unusable."""
   ending = os.path.splitext(path)[1][1:].lower()
   if not ending:
     path += '.png'
@@ -83,10 +80,7 @@ def grid(num_rows: int, num_columns: int, width: float = 3.4,
 
 def panels(number: int, height: float = 2.4
            ) -> Tuple[matplotlib.figure.Figure, np.ndarray]:
-  """Makes a figure as wide as a page, and axes [number] in rows.
-
-  `height` is in inches.
-  """
+  """Makes a figure as wide as a page, and axes [number], `height` in inches."""
   num_columns = min(number, _MAX_COLUMNS)
   if number == 4:  # Rather two and two than three and one.
     num_columns = 2
@@ -99,10 +93,7 @@ def panels(number: int, height: float = 2.4
 
 def draw_band(axes: matplotlib.axes.Axes, x: np.ndarray, band: intervals.Band,
               **line: Any) -> None:
-  """Draws a line over x, float [P], and its interval as a pale band.
-
-  `line` are arguments of `Axes.plot`, such as `label`.
-  """
+  """Draws a line over x, float [P], and its interval as a pale band."""
   drawn, = axes.plot(x, band.centre, **line)
   if band.low is not None and band.high is not None:
     axes.fill_between(x, band.low, band.high, color=drawn.get_color(),

@@ -6,7 +6,6 @@ import math
 import os
 from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
 
-from impala_tf import config as config_lib
 from impala_tf.config import population as population_config
 from impala_tf.pbt import lineage
 from impala_tf.pbt import populations
@@ -50,11 +49,7 @@ def load(path: str) -> List[Population]:
 
 
 def decisions(found: Sequence[Population]) -> str:
-  """Returns the decisions of all members as CSV, a row each.
-
-  After `is_copy` there is a column for each adapted hyper-parameter, with its
-  value after the decision.
-  """
+  """Returns the decisions of all members as CSV, with values after each."""
   adapted = list(dict.fromkeys(
       name for population in found for name in population.adapted))
   text = io.StringIO()
@@ -79,6 +74,12 @@ def _load(label: str, run_dirs: Dict[str, str]) -> Population:
   events = {name: populations.read_events(run_dir)
             for name, run_dir in run_dirs.items()}
   returns = {name: results_lib.final_return(rows[name]) for name in run_dirs}
+  references = rules.find_references(config)
+  curves = {name: metrics.points(rows[name], metrics.HEADLINE)
+            if len(references) > 1 else [
+                (frames, rules.fitness([value], references)) for frames, value
+                in metrics.points(rows[name], 'episode_return')]
+            for name in run_dirs}
 
   def rank(name):
     fitness = events[name][-1].fitness if events[name] else -math.inf
@@ -86,18 +87,7 @@ def _load(label: str, run_dirs: Dict[str, str]) -> Population:
     return not populations.has_failed(run_dirs[name]), fitness, final
 
   return Population(
-      label, list(run_dirs), events,
-      {name: _fitness_curve(rows[name], config) for name in run_dirs}, returns,
+      label, list(run_dirs), events, curves, returns,
       [name for name in population_config.ADAPTABLE
        if name in config.population.adapted_names],
       max(run_dirs, key=rank))
-
-
-def _fitness_curve(rows: Sequence[metrics.Row], config: config_lib.Config
-                   ) -> List[Tuple[float, float]]:
-  """Returns a run's capped normalised score against its frames."""
-  scores = rules.find_references(config)
-  if len(scores) > 1:
-    return metrics.points(rows, metrics.HEADLINE)
-  return [(frames, rules.fitness([value], scores))
-          for frames, value in metrics.points(rows, 'episode_return')]

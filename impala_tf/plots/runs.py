@@ -80,7 +80,6 @@ def labels(run_dirs: Sequence[str]) -> List[str]:
 
 
 def _split_path(run_dir: str) -> Tuple[Tuple[str, ...], bool]:
-  """Returns the parts of a run's path, and whether it is the evaluation's."""
   if '://' not in run_dir:
     run_dir = os.path.abspath(run_dir)
   parts = tuple(part for part in run_dir.split('/') if part)
@@ -93,10 +92,7 @@ def _split_path(run_dir: str) -> Tuple[Tuple[str, ...], bool]:
 
 
 def _distinguished(paths: Sequence[Tuple[str, ...]]) -> dict:
-  """Maps each of several different paths to a unique name."""
-  if len(paths) == 1:
-    return {paths[0]: paths[0][-1]}
-  if len({len(path) for path in paths}) == 1:
+  if len({len(path) for path in paths}) == 1 < len(paths):
     differs = [len(set(parts)) > 1 for parts in zip(*paths)]
     return {path: '/'.join(itertools.compress(path, differs))
             for path in paths}

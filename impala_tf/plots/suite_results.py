@@ -112,7 +112,6 @@ class SuiteResults:
 
 
 def _conditions(contents: Mapping[str, Any]) -> Dict[str, Any]:
-  """Returns the fields that results must share; raises KeyError if missing."""
   return {name: {**_EARLIER, **contents}[name] for name in CONDITIONS}
 
 

@@ -31,13 +31,9 @@ def table(rows: Sequence[Sequence[str]], num_names: int = 1) -> str:
 
 def markdown(suite: suite_lib.Suite,
              ours: Mapping[str, suite_lib.Scores]) -> str:
-  """Returns tables in the form of the paper's.
+  """Returns tables of levels, as B.1 and C.1, and of sums, as 3 and 4.
 
-  The first has every level, as tables B.1 and C.1, and sums up all columns with
-  the same reference scores. The second has only the sums, beside agents for
-  which the paper prints no levels (tables 3 and 4). Sums over only some levels
-  are missing, since they could not be compared.
-
+  Sums over only some levels are missing, since they could not be compared.
   `ours` maps a column's title to mean raw returns on some or all levels.
   """
   num_scored = ', '.join(f'{len(scores)} of {len(suite.levels)} scored'
@@ -52,7 +48,6 @@ def markdown(suite: suite_lib.Suite,
 
 def _levels(suite: suite_lib.Suite,
             ours: Mapping[str, suite_lib.Scores]) -> str:
-  """Returns a table with a line for each level, and the sums of columns."""
   columns = [*ours.items(), ('human', suite.human),
              ('random', suite.random), *suite.paper.items()]
   normalised = [{level: suite.human_normalised_score(level, score)
@@ -75,7 +70,6 @@ def _levels(suite: suite_lib.Suite,
 
 def _sums(suite: suite_lib.Suite,
           ours: Mapping[str, suite_lib.Scores]) -> str:
-  """Returns a table of sums with a line for each agent."""
   rows = [['human-normalised', *(title.replace('human-normalised ', '')
                                  for title in _SUMMARY_ROWS.values())]]
   agents = {f'**{name}**': _summary(suite, scores)
@@ -88,7 +82,6 @@ def _sums(suite: suite_lib.Suite,
 
 def _summary(suite: suite_lib.Suite,
              column: suite_lib.Scores) -> Mapping[str, float]:
-  """Sums up a column; empty if levels are missing in it."""
   if len(column) < len(suite.levels):
     return {}
   return suite.summary(column)._asdict()

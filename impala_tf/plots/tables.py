@@ -28,7 +28,7 @@ _cell = suite_tables.cell
 
 
 def training(runs: Sequence[runs_lib.Run]) -> str:
-  """Returns a table of each run's length and speed of training."""
+  """Returns a table of each run's length and mean speed of training."""
   rows = [['run', 'trained on', 'frames', 'updates', 'hours', 'frames/s',
            'capped mean human-normalised']]
   for run in runs:
@@ -36,7 +36,7 @@ def training(runs: Sequence[runs_lib.Run]) -> str:
     rows.append([
         run.label, _what(run.levels), f'{last["frames"]:,}',
         f'{last["updates"]:,}', f'{last["secs"] / 3600:.2f}',
-        f'{_frames_per_sec(last):,.0f}',
+        f'{last["frames"] / last["secs"]:,.0f}',
         _cell(last.get(metrics.HEADLINE), '.1%')])
   return suite_tables.table(rows, num_names=2)
 
@@ -66,11 +66,6 @@ def _what(levels: Sequence[str]) -> str:
   return f'{len(levels)} levels'
 
 
-def _frames_per_sec(row: metrics.Row) -> float:
-  """Returns the mean speed of all of training; rows have recent speeds."""
-  return row['frames'] / row['secs']
-
-
 def evaluations(runs: Sequence[runs_lib.Run]) -> str:
   """Returns a table with a line for each evaluated level of each run."""
   rows = [['run', 'level', 'frames', 'episodes', 'mean return',
@@ -88,7 +83,8 @@ def evaluations(runs: Sequence[runs_lib.Run]) -> str:
 def throughput(runs: Sequence[runs_lib.Run]) -> str:
   """Returns the paper's table 1 with our runs above it."""
   ours = [(f'**{run.label}** on {_what(run.levels)}', _cell(None), _cell(None),
-           f'{_frames_per_sec(run.rows[-1]) / 1000:.1f}') for run in runs]
+           f'{last["frames"] / last["secs"] / 1000:.1f}')
+          for run in runs for last in run.rows[-1:]]
   return suite_tables.table([
       ('agent', 'CPU cores', 'GPUs', 'thousand frames/s'), *ours,
       *_PAPER_TABLE_1])

@@ -37,10 +37,6 @@ _OPTIONS: dict[str, tuple[str, ...]] = {
 _ALL_OPTIONS = tuple(
     option for options in _OPTIONS.values() for option in options)
 
-# Words of other languages for Python's True, False and None.
-_VALUES = {'true': 'True', 'yes': 'True', 'on': 'True', 'false': 'False',
-           'no': 'False', 'off': 'False', 'none': 'None', 'null': 'None',
-           'nil': 'None'}
 
 _Values = dict[str, dict[str, Any]]  # By section and option.
 
@@ -57,7 +53,6 @@ class _Delegate(config_parser.ParserDelegate):
     self.references: list[str] = []
 
   def configurable_reference(self, scoped_configurable_name, evaluate):
-    del evaluate
     self.references.append(scoped_configurable_name)
 
   def macro(self, macro_name):
@@ -84,10 +79,14 @@ class _Reader:
       text = files.read(path).decode('utf-8')
     except (OSError, ValueError) as error:
       raise _unreadable(path, error) from error
-    _check_whole(path, text)
+    if not text.strip() or (
+        text.startswith(_FIRST_LINE) and _LAST_LINE not in text):
+      raise config_lib.ConfigError(
+          f'{path} is empty or cut off; put back a copy; of a run, the same '
+          'training command with a new --run_dir writes one')
     # Runs from before there was this option go on as they began.
     if text.startswith(_FIRST_LINE):
-      self._bind('EnvironmentConfig', 'converted', False)
+      self._values.setdefault('EnvironmentConfig', {})['converted'] = False
     self._open.append(path)
     self.read(text, path)
     self._open.pop()
@@ -114,22 +113,20 @@ class _Reader:
           self._add(statement, where)
     except config_lib.ConfigError:
       raise
-    except SyntaxError as error:
-      found = re.search("Failed to parse token '(.*)'", error.msg)
-      if not found:
+    except Exception as error:  # Also of Python's tokens: an open bracket.
+      word = re.search("Failed to parse token '(.*)'", str(error))
+      if not word or not isinstance(error, SyntaxError):
         raise _unreadable(what, error) from error
       raise config_lib.ConfigError(
-          f'{self._place(what, error.lineno)}: '
-          f'{_value_problem(found[1])}') from error
-    except Exception as error:  # Of Python's tokens, such as an open bracket.
-      raise _unreadable(what, error) from error
+          f'{self._place(what, error.lineno)}: {word[1]} is no value; text '
+          f"stands in quotes: '{word[1]}'; other words are True, False and None"
+      ) from error
 
   def _place(self, what: str, line: Optional[int]) -> str:
     """Names a line of the open file, or the binding that is read."""
     return f'{what}, line {line}' if self._open else what
 
   def _find(self, path: str, where: str) -> str:
-    """Finds an included file, first beside the including one."""
     beside = os.path.dirname(self._open[-1]) if self._open else ''
     for directory in (os.path.abspath(beside), os.getcwd(), shipped.ROOT):
       found = os.path.normpath(os.path.join(directory, path))
@@ -140,7 +137,6 @@ class _Reader:
 
   def _add(self, statement: config_parser.BindingStatement,
            where: str) -> None:
-    """Adds a binding; raises ConfigError for an unknown option."""
     selector, option = statement.selector, statement.arg_name
     if statement.scope:
       raise config_lib.ConfigError(
@@ -159,10 +155,7 @@ class _Reader:
     problem = _problem(section, option)
     if problem is not None:
       raise config_lib.ConfigError(f'{where}: {problem}')
-    self._bind(section, option, statement.value)
-
-  def _bind(self, section: str, option: str, value: Any) -> None:
-    self._values.setdefault(section, {})[option] = value
+    self._values.setdefault(section, {})[option] = statement.value
 
   def values(self) -> _Values:
     """Returns all values that were read; raises ConfigError."""
@@ -178,7 +171,6 @@ class _Reader:
     return values
 
   def _resolved(self, value: Any) -> Any:
-    """Replaces names of values, also within containers."""
     if isinstance(value, _Name):
       if value.name not in self._named:
         raise config_lib.ConfigError(
@@ -199,20 +191,6 @@ def _unreadable(what: str, error: Exception) -> config_lib.ConfigError:
       'their values, docs/sweeps.md those of a sweep')
 
 
-def _check_whole(path: str, text: str) -> None:
-  """Raises ConfigError if a file is empty or was cut off."""
-  remedy = ('put back a copy; the same training command with a new --run_dir '
-            'writes one')
-  if not text.strip():
-    if os.path.basename(path) != config_path(''):
-      remedy = 'it binds nothing, so leave it out or write values into it'
-    raise config_lib.ConfigError(f'{path} is empty; {remedy}')
-  if text.startswith(_FIRST_LINE) and _LAST_LINE not in text:
-    raise config_lib.ConfigError(
-        f'{path} is cut off: it should end with {_LAST_LINE.strip()!r}; '
-        f'{remedy}')
-
-
 def _problem(section: str, option: str) -> Optional[str]:
   """Explains an unknown option in one line; None if it exists.
 
@@ -220,7 +198,13 @@ def _problem(section: str, option: str) -> Optional[str]:
   """
   if option in _OPTIONS.get(section, ()):
     return None
-  meant = ' or '.join(_meant(section, option))
+  near, meant = _nearest(section, _OPTIONS), ''
+  for wanted in (option, _nearest(option, _OPTIONS.get(near, ())),
+                 _nearest(option, _ALL_OPTIONS)):
+    found = [name for name, options in _OPTIONS.items() if wanted in options]
+    if found and not meant:  # The nearest section's, else any section's.
+      meant = ' or '.join(f'{name}.{wanted}' for name in (
+          [near] if near in found else found))
   hint = f'did you mean {meant}?' if meant else ''
   if section in _OPTIONS:
     options = ', '.join(_OPTIONS[section])
@@ -232,28 +216,7 @@ def _problem(section: str, option: str) -> Optional[str]:
   return f'there is no {missing}; {hint}'
 
 
-def _value_problem(word: str) -> str:
-  """Explains an invalid value in one line, with a correction."""
-  value = _VALUES.get(word.lower())
-  if value:
-    return f'{word} is no value; did you mean {value}?'
-  return f"{word} is no value; text stands in quotes: '{word}'"
-
-
-def _meant(section: str, option: str) -> list[str]:
-  """Lists probable options: the nearest section's, else any section's."""
-  near = section if section in _OPTIONS else _nearest(section, _OPTIONS)
-  for wanted in (option, _nearest(option, _OPTIONS.get(near, ())),
-                 _nearest(option, _ALL_OPTIONS)):
-    found = {name: f'{name}.{wanted}' for name in _OPTIONS
-             if wanted in _OPTIONS[name]}
-    if found:
-      return [found[near]] if near in found else list(found.values())
-  return []
-
-
 def _nearest(name: str, names: Iterable[str]) -> str:
-  """Returns the nearest name, ignoring case; '' if none is near."""
   by_lower_case = {n.lower(): n for n in names}
   found = difflib.get_close_matches(name.lower(), by_lower_case, n=1)
   return by_lower_case[found[0]] if found else ''
@@ -267,14 +230,9 @@ def load(path: str, bindings: Sequence[str] = ()) -> config_lib.Config:
   working directory and from the one that holds configs/, and cannot be URLs.
   Bindings are such as 'LearnerConfig.batch_size = 16'.
   """
-  values = _read(path, bindings)
   sections = config_lib.sections()
-  known = [section.__name__ for section in sections.values()]
-  for name in values:
-    if name not in known:
-      raise config_lib.ConfigError(
-          f'{name} is no section of the config; sections are '
-          f'{", ".join(known)}')
+  values = _read(
+      path, [section.__name__ for section in sections.values()], bindings)
   return config_lib.Config(**{
       name: section(**values.get(section.__name__, {}))
       for name, section in sections.items()})
@@ -282,27 +240,25 @@ def load(path: str, bindings: Sequence[str] = ()) -> config_lib.Config:
 
 def load_sweep(path: str, kind: str = '') -> plan_lib.SweepConfig:
   """Reads a sweep's .gin file, like `load`; `kind` is `find_config`'s."""
-  values = _read(path, kind=kind)
-  for name in values:
-    if name != 'SweepConfig':
-      raise config_lib.ConfigError(
-          f'{name} cannot be bound for a sweep as a whole; put it into '
-          'SweepConfig.fixed')
+  values = _read(path, ['SweepConfig'], kind=kind)
   return plan_lib.SweepConfig(**values.get('SweepConfig', {}))
 
 
-def _read(path: str, bindings: Sequence[str] = (), kind: str = '') -> _Values:
-  """Reads a file, then bindings."""
+def _read(path: str, sections: Sequence[str], bindings: Sequence[str] = (),
+          kind: str = '') -> _Values:
   if not files.is_url(path):
     path = shipped.find_config(path, kind)
-  elif not files.exists(path):
-    raise config_lib.ConfigError(
-        f'there is no file {path}; give the URL of a .gin file')
   reader = _Reader()
   reader.read_file(path)
   for binding in bindings:
     reader.read(binding.strip(), f'the binding {binding!r}')
-  return reader.values()
+  values = reader.values()
+  for name in values:
+    if name not in sections:
+      raise config_lib.ConfigError(
+          f'{name} cannot be bound here, only {", ".join(sections)}; '
+          'SweepConfig.fixed has values of all runs of a sweep')
+  return values
 
 
 def dumps(config: config_lib.Config) -> str:
@@ -314,12 +270,11 @@ def dumps(config: config_lib.Config) -> str:
 
 def dumps_sweep(config: plan_lib.SweepConfig) -> str:
   """Returns a .gin file of a sweep's values for `load_sweep`."""
-  return ('from __gin__ import dynamic_registration\n'
-          f'from impala_tf import sweeps\n\n{_section("sweeps", config)}')
+  return (f'{_HEADER.replace("import config", "import sweeps")}\n'
+          f'{_section("sweeps", config)}')
 
 
 def _section(module: str, section: Any) -> str:
-  """Returns a line for each field of a dataclass in a module."""
   return ''.join(
       f'{module}.{type(section).__name__}.{field.name} = '
       f'{getattr(section, field.name)!r}\n'

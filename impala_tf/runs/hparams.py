@@ -1,10 +1,6 @@
-"""A run's config in TensorBoard: as text, and as hyperparameters to compare.
-
-The HParams dashboard has a line for each run, with its returns.
-"""
+"""A run's config in TensorBoard: as text, and as hyperparameters to compare."""
 
 import os
-import time
 from typing import Any, Dict
 
 from absl import logging
@@ -24,32 +20,32 @@ def write(run_dir: str, config: config_lib.Config, frames: int) -> None:
   `frames` learned from so far are TensorBoard's step of the text.
   """
   # Here, since they import TensorFlow, which takes seconds.
-  from tensorboard.compat.proto import event_pb2
-  from tensorboard.compat.proto import summary_pb2
   from tensorboard.plugins.hparams import api_pb2
   from tensorboard.plugins.hparams import summary as hparams
-  from tensorboard.plugins.text import summary_v2 as text
-  from tensorboard.summary.writer import event_file_writer
+  import tensorflow as tf
   directory = os.path.join(run_dir, 'tensorboard')
+  # A column has one type: text if the default is None.
+  kinds = {name: 'BOOL' if isinstance(default, bool) else
+           'FLOAT64' if isinstance(default, (int, float)) else 'STRING'
+           for name, default in values(config_lib.Config()).items()}
   columns = hparams.experiment_pb(
       [api_pb2.HParamInfo(name=name, type=api_pb2.DataType.Value(
-          f'DATA_TYPE_{_column_type(default)}'))
-       for name, default in values(config_lib.Config()).items()],
+          f'DATA_TYPE_{kind}')) for name, kind in kinds.items()],
       [api_pb2.MetricInfo(name=api_pb2.MetricName(tag=tag)) for tag in METRICS])
-  session = hparams.session_start_pb(_cells(config), group_name=run_dir)
+  # A column of numbers has a gap for None.
+  session = hparams.session_start_pb({
+      name: str(value) if kinds[name] == 'STRING' else value
+      for name, value in values(config).items()
+      if value is not None or kinds[name] == 'STRING'}, group_name=run_dir)
   try:
     for name in files.names(directory):
       if name.endswith(_SUFFIX):
         files.remove(os.path.join(directory, name))
-    events = event_file_writer.EventFileWriter(
-        directory, filename_suffix=_SUFFIX)
-    for step, summary in ((0, columns), (0, session), (
-        frames, text.text_pb('config', _markdown(config)))):
-      # The plugins make TensorFlow's message, the writer takes TensorBoard's.
-      events.add_event(event_pb2.Event(
-          wall_time=time.time(), step=step,
-          summary=summary_pb2.Summary.FromString(summary.SerializeToString())))
-    events.close()
+    with tf.summary.create_file_writer(
+        directory, filename_suffix=_SUFFIX).as_default():
+      for summary in columns, session:
+        tf.summary.experimental.write_raw_pb(summary.SerializeToString(), 0)
+      tf.summary.text('config', _markdown(config), frames)
   except Exception as error:  # Errors of TensorFlow's files are no OSErrors.
     logging.warning('TensorBoard does not get the config: %s', error)
 
@@ -60,23 +56,7 @@ def values(config: config_lib.Config) -> Dict[str, Any]:
           for name, value in gin_config.values(config).items()}
 
 
-def _column_type(default: Any) -> str:
-  """Names the one type of a column; text if the default is None."""
-  if isinstance(default, bool):
-    return 'BOOL'
-  return 'FLOAT64' if isinstance(default, (int, float)) else 'STRING'
-
-
-def _cells(config: config_lib.Config) -> Dict[str, Any]:
-  """Returns a run's values; a column of numbers has a gap for None."""
-  defaults = values(config_lib.Config())
-  return {name: str(value) if _column_type(defaults[name]) == 'STRING'
-          else value for name, value in values(config).items()
-          if value is not None or _column_type(defaults[name]) == 'STRING'}
-
-
 def _markdown(config: config_lib.Config) -> str:
-  """Returns a table of all values; values that are not defaults are bold."""
   defaults = values(config_lib.Config())
   lines = ['| option | value |', '|---|---|']
   for name, value in values(config).items():

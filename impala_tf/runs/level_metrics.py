@@ -52,17 +52,11 @@ class LevelLog:
           is_first & (level_index == level), episode_return, columns)
 
   def finish(self) -> metrics.Row:
-    """Returns the levels' metrics for a row, and restarts policy lags.
-
-    Names begin with 'level/<name>/': `frames` learned from; `episode_return`,
-    the mean of the level's last 20 episodes with a finite return, if any, and
-    of what it reported of them under `episode/`;
-    `policy_lag`, the mean since the last row, if unrolls came.
+    """Returns the columns 'level/<name>/…' of a row, and restarts policy lags.
 
     `metrics.HEADLINE` is added once each level of a suite has a return: the
     mean of human-normalised scores, each capped at 1.0 (appendix B). They are
-    training scores with sampled actions; `launch/evaluate.sh --suite` makes the
-    paper's tables.
+    training scores with sampled actions.
     """
     row: metrics.Row = {}
     scores = []

@@ -45,7 +45,6 @@ class MetricsWriter:
   """
 
   def __init__(self, run_dir: str):
-    """Opens both files in a run's directory, a path or URL that must exist."""
     # TensorBoard's own writer: tf.summary takes a millisecond for each scalar.
     from tensorboard.summary.writer import event_file_writer
     self._journal = line_log.open_for_appending(
@@ -97,7 +96,6 @@ class RowReader:
   """A reader that follows the rows of a run, which may still be training."""
 
   def __init__(self, run_dir: str):
-    """Begins before the first row of a run's directory, a path or URL."""
     self._journal = line_log.open_for_reading(os.path.join(run_dir, FILE_NAME))
 
   def new_rows(self) -> list[Row]:

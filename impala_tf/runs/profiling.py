@@ -7,7 +7,7 @@ import json
 import os
 import statistics
 import time
-from typing import Any, Callable, Dict, List, Mapping
+from typing import Any, Callable, Dict, Mapping
 
 from impala_tf import config as config_lib
 from impala_tf.runs import metrics
@@ -52,7 +52,6 @@ class HopTimesWriter:
 
   def __init__(self, run_dir: str, name: str,
                clock: Callable[[], float] = time.monotonic):
-    """Makes the directory; `name` is the actor's, unique in the run."""
     self._path = os.path.join(run_dir, _DIRECTORY, f'{name}.json')
     files.make_directory(os.path.dirname(self._path))
     self._num_unrolls = 0
@@ -70,22 +69,16 @@ class HopTimesWriter:
          for name, total in secs.items()}).encode('utf-8'))
 
 
-def _read_hop_times(run_dir: str) -> List[Dict[str, float]]:
-  """Reads each actor's seconds an unroll by hop."""
-  directory = os.path.join(run_dir, _DIRECTORY)
-  return [json.loads(files.read(os.path.join(directory, name)))
-          for name in files.names(directory) if name.endswith('.json')]
-
-
 def time_budget(config: config_lib.Config, run_dir: str) -> Dict[str, float]:
   """Computes the seconds that an unroll spends in each hop, in turn.
 
-  Actors measure their hops. The wait in the queue follows from how many unrolls
-  wait there and how many come a second (Little's law). Batching is the rest of
-  the policy lag, which counts from the fetching of parameters to learning. The
-  run needs `--profile`; the result is empty if it ended too soon.
+  Actors measure their hops. The wait in the queue follows from Little's law;
+  batching is the rest of the policy lag, which counts from the fetching of
+  parameters to learning. It is empty if the run ended too soon.
   """
-  hop_times = _read_hop_times(run_dir)
+  directory = os.path.join(run_dir, _DIRECTORY)
+  hop_times = [json.loads(files.read(os.path.join(directory, name)))
+               for name in files.names(directory) if name.endswith('.json')]
   rows = metrics.read_rows(run_dir)[-_ROWS:]
   if not hop_times or len(rows) < 2:
     return {}
@@ -114,17 +107,8 @@ def show_time_budget(config: config_lib.Config, run_dir: str) -> None:
   if not budget:
     print('No time budget: the run ended before there was one')
     return
-  import rich.box
-  import rich.console
-  import rich.table
   total = sum(budget.values())
-  table = rich.table.Table(box=rich.box.SIMPLE)
-  table.add_column('the life of an unroll')
-  table.add_column('ms', justify='right')
-  table.add_column('share', justify='right')
-  for name, secs in budget.items():
-    table.add_row(_LABELS.get(name, name), f'{secs * 1e3:.1f}',
-                  f'{secs / total:.1%}')
-  table.add_section()
-  table.add_row('all', f'{total * 1e3:.1f}', '100.0%')
-  rich.console.Console(highlight=False).print(table)
+  print(f'\n{"the life of an unroll":22}{"ms":>10}{"share":>10}')
+  for name, secs in {**budget, 'all': total}.items():
+    print(f'{_LABELS.get(name, name):22}{secs * 1e3:10.1f}{secs / total:10.1%}')
+  print()

@@ -1,7 +1,7 @@
 """The live progress line, made from the rows of `metrics.jsonl`."""
 
+import datetime
 import logging
-import math
 import os
 import pathlib
 import threading
@@ -26,7 +26,10 @@ def format_row(row: metrics.Row, total_frames: int) -> str:
   The important parts come first, since narrow terminals cut the end off.
   """
   frames, speed = row['frames'], row['frames_per_sec']
-  left_secs = max(total_frames - frames, 0) / speed if speed else math.inf
+  left = '?'
+  if speed:
+    left_secs = max(total_frames - frames, 0) / speed
+    left = str(datetime.timedelta(seconds=round(left_secs)))
   parts = []
   if row.get('episode_return') is not None:
     parts.append(f'return {row["episode_return"]:.2f} '
@@ -38,19 +41,11 @@ def format_row(row: metrics.Row, total_frames: int) -> str:
     parts.append(f'evaluated {row["evaluated_return"]:.2f}' +
                  (f' ({cut} games cut off)' if cut else ''))
   parts += [f'{frames:,d} frames ({frames / total_frames:.1%})',
-            f'{speed:,.0f} frames/s', f'ETA {_duration(left_secs)}',
+            f'{speed:,.0f} frames/s', f'ETA {left}',
             f'lag {row["policy_lag"]:.1f}']
   if row.get('entropy') is not None:
     parts.append(f'entropy {row["entropy"]:.2f}')
   return ' · '.join(parts)
-
-
-def _duration(secs: float) -> str:
-  if not math.isfinite(secs):
-    return '?'
-  minutes, secs = divmod(round(secs), 60)
-  hours, minutes = divmod(minutes, 60)
-  return f'{hours:d}:{minutes:02d}:{secs:02d}'
 
 
 _REMOTE_INTERVAL_SECS = 5.
@@ -147,7 +142,6 @@ class NewestRow:
     self._found: Optional[metrics.Row] = None
 
   def _read(self) -> Optional[metrics.Row]:
-    """Returns the newest row with the newest evaluation, or None."""
     for evaluation in self._evaluations.new_rows()[-1:]:
       self._evaluated = {
           'evaluated_return': evaluation['episode_return'],
@@ -180,7 +174,6 @@ class NewestRow:
       line.show(row)
 
   def _show_remarks(self) -> None:
-    """Prints what the learners' logs remark, before the first row alone."""
     if self._has_remarked:
       return
     self._has_remarked = True

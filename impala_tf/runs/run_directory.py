@@ -59,11 +59,8 @@ def fresh_path(level: str) -> str:
 
 
 def logs_path(run_dir: str) -> str:
-  """Returns the log directory of a run's processes, always a local path.
-
-  Logs grow, and an object in a store cannot.
-  """
-  if files.is_url(run_dir):
+  """Returns the log directory of a run's processes, always a local path."""
+  if files.is_url(run_dir):  # Logs grow, and an object in a store cannot.
     return os.path.join('runs', 'logs', re.sub(r'\W+', '_', run_dir).strip('_'))
   return os.path.join(run_dir, 'logs')
 
@@ -92,30 +89,23 @@ def config_path(given: Optional[str], run_dir: Optional[str]) -> Optional[str]:
 
 
 def check_writable(path: pathlib.Path, flag: str) -> None:
-  """Raises RunDirectoryError, naming `flag`, for an unwritable directory.
-
-  It need not exist yet.
-  """
+  """Raises RunDirectoryError, naming `flag`, for an unwritable directory."""
   if re.match(r'\w+:/', str(path)):  # Of two slashes pathlib makes one.
     raise RunDirectoryError(
         f'{flag} must be a path of a file system, but is a URL, as only a '
         'run directory can be; mount the bucket (with gcsfuse, say), and give '
         'the path of that')
-  nearest = path
   try:
-    if path.exists() and not path.is_dir():
-      raise RunDirectoryError(
-          f'{path} is not a directory; choose another {flag}')
-    while not nearest.exists():
-      nearest = nearest.parent
+    nearest = next(p for p in (path, *path.parents) if p.exists())
     for part in path.relative_to(nearest).parts:
-      (nearest / part).exists()
-  except OSError as error:  # Such as a name of more than 255 bytes.
-    raise RunDirectoryError(f'{path} cannot be used ({error.strerror}); choose '
-                            f'another {flag}') from error
-  if not os.access(nearest, os.W_OK | os.X_OK) or not nearest.is_dir():
-    raise RunDirectoryError(f'{path} cannot be written ({nearest} does not '
-                            f'allow it); choose another {flag}')
+      (nearest / part).exists()  # Raises for a name of more than 255 bytes.
+    if nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK):
+      return
+    problem = f'{nearest} is no directory, or does not allow it'
+  except OSError as error:
+    problem = str(error.strerror)
+  raise RunDirectoryError(
+      f'{path} cannot be written ({problem}); choose another {flag}')
 
 
 def as_begun(config: config_lib.Config,
@@ -127,18 +117,14 @@ def as_begun(config: config_lib.Config,
 
 def in_units_of(config: config_lib.Config, begun: config_lib.Config
                 ) -> config_lib.Config:
-  """Returns the config in the units of a run that began with another.
-
-  Runs from before `EnvironmentConfig.converted` keep the environment's own.
-  """
+  """Returns the config in the units of a run that began with another."""
   if begun.environment.converted:
-    return config
+    return config  # Else it is from before there was that option.
   return dataclasses.replace(config, environment=dataclasses.replace(
       config.environment, converted=False))
 
 
 def _check(path: str, config: config_lib.Config, allow_changes: bool) -> None:
-  """Raises UserError unless `path` is free or holds this run."""
   if files.is_url(path):
     reach(path)
   else:
@@ -275,7 +261,12 @@ def claim(path: str, config: config_lib.Config,
     except config_lib.UserError:
       # Only the run's processes could see that it cannot work.
       if not resuming and not has_learned(path):
-        _remove(path, keep=was_there)
+        for name in files.names(path):
+          files.remove(os.path.join(path, name))
+        if not was_there:
+          # An object store has no directories, only the files in them.
+          with contextlib.suppress(FileNotFoundError):
+            files.remove(path)
       raise
 
 
@@ -311,13 +302,3 @@ def describe_stop(path: str, again: str) -> str:
   if updates is None:
     return f'Stopped before the first checkpoint; {again} begins anew'
   return f'Stopped with a checkpoint of update {updates:,d}; {again} resumes'
-
-
-def _remove(path: str, keep: bool) -> None:
-  """Removes the contents of a directory, and the directory unless `keep`."""
-  for name in files.names(path):
-    files.remove(os.path.join(path, name))
-  if not keep:
-    # An object store has no directories, only the files in them.
-    with contextlib.suppress(FileNotFoundError):
-      files.remove(path)

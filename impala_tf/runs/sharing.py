@@ -9,7 +9,6 @@ from impala_tf.runs import sweep_directory
 from impala_tf.runtime import ports
 from impala_tf.runtime import role_commands
 from impala_tf.sweeps import plan as plan_lib
-from impala_tf.sweeps import results as results_lib
 
 
 class SharedReplay(NamedTuple):
@@ -80,19 +79,3 @@ def plan(groups: Sequence[plan_lib.Group], to_do: Sequence[plan_lib.Run],
         {name: [f'--replay_address={address}', f'--agent={agent}']
          for name, agent in agents.items() if name in names}))
   return shared
-
-
-def frames_table(groups: Sequence[plan_lib.Group],
-                 results: Sequence[results_lib.Result]) -> List[List[str]]:
-  """Makes a table of frames by agent and in sum, a row for each replay.
-
-  The first row holds the columns' names; `groups` must not be empty.
-  """
-  frames = {r.run.name: r.frames or 0 for r in results}
-  rows = [['task', 'variant', 'seed', 'frames of all',
-           *(run.setting for run in groups[0].runs)]]
-  for group in groups:
-    numbers = [frames.get(run.name, 0) for run in group.runs]
-    rows.append([group.task, group.variant, str(group.seed),
-                 *(f'{number:,d}' for number in (sum(numbers), *numbers))])
-  return rows

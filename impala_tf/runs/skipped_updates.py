@@ -4,7 +4,7 @@ import collections
 import io
 import os
 import time
-from typing import Callable, Counter, Optional
+from typing import Any, Callable, Counter, Optional
 
 from absl import logging
 import numpy as np
@@ -34,12 +34,9 @@ class SkippedUpdates:
     self._unreported: Counter[str] = collections.Counter()
 
   def after_update(self, update: interfaces.Update) -> None:
-    """Counts an update; empties its metrics if it was skipped.
-
-    They would spoil the means of the others.
-    """
+    """Counts an update; empties its metrics if it was skipped."""
     if self.add(update.metrics['gradient_norm']):
-      update.metrics = {}
+      update.metrics = {}  # They would spoil the means of the others.
 
   def add(self, gradient_norm: float, sender: str = '') -> bool:
     """Counts an update and returns whether it was skipped.
@@ -70,20 +67,20 @@ class SkippedUpdates:
     self._unreported.clear()
     return f' ({counts})' if counts else ''
 
-  def check(self, unroll: Optional[types.Unroll] = None) -> None:
+  def check(self, batch: Any) -> None:
     """Raises UserError after too many skipped updates in a row.
 
-    The batch, None if this process does not have it, is then saved with an
-    array for each field, such as 'env_outputs.reward'.
+    The batch, if it is of unrolls, is then saved with an array for each field,
+    such as 'env_outputs.reward'.
     """
     if self._in_a_row < self._max_in_a_row:
       return
     advice = 'look at rewards and observations'
-    if unroll is not None:
+    if isinstance(batch, types.Unroll):
       contents = io.BytesIO()
       np.savez_compressed(contents, **{
           '.'.join(map(str, path)): array
-          for path, array in tree.flatten_with_path(unroll)})
+          for path, array in tree.flatten_with_path(batch)})
       files.write(self._path, contents.getvalue())
       advice = (f'the last batch is in {self._path}; look at its rewards and '
                 'observations')
@@ -103,6 +100,4 @@ class Limit:
     self._skipped = skipped
 
   def after_update(self, update: interfaces.Update) -> None:
-    """Raises UserError after too many; see `SkippedUpdates.check`."""
-    batch = update.batch
-    self._skipped.check(batch if isinstance(batch, types.Unroll) else None)
+    self._skipped.check(update.batch)

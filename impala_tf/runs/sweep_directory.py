@@ -40,12 +40,10 @@ class Kind(NamedTuple):
 
   @property
   def flag(self) -> str:
-    """Flag that names the directory."""
     return f'--{self.name}_dir'
 
   @property
   def config_name(self) -> str:
-    """Name of the file with the config."""
     return f'{self.name}.gin'
 
   def is_in(self, path: str) -> bool:
@@ -122,13 +120,11 @@ class SweepDirectory:
 
 
 def _key(run: plan_lib.Run) -> tuple:
-  """Returns a run's identity: all but its bindings."""
   return run[:-1]
 
 
 def _check(path: pathlib.Path, config: plan_lib.SweepConfig,
            tasks: Mapping[str, config_lib.Config], kind: Kind) -> None:
-  """Raises RunDirectoryError unless `path` is free or holds this sweep."""
   run_directory.check_writable(path, kind.flag)
   # One that was killed before it had its config leaves only these.
   leftovers = (run_directory.LOCK, files.new_path(kind.config_name))

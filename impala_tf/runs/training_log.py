@@ -88,7 +88,6 @@ class EpisodeWindow:
     return float(np.mean(returns)) if len(returns) == self._size else None
 
   def means(self) -> metrics_lib.Row:
-    """Returns the mean of each column that has values."""
     return {name: float(np.mean(values))
             for name, values in self._values.items() if values}
 
@@ -96,40 +95,24 @@ class EpisodeWindow:
 class Interval:
   """Means of metrics since the last row."""
 
-  def __init__(self, interval_secs: float, frames: int):
-    """Begins the first; `frames` are those learned from so far."""
-    self._interval_secs = interval_secs
-    self._restart(frames)
-
-  def _restart(self, frames: int) -> None:
-    self._start = time.monotonic()
+  def __init__(self, frames: int):
+    """Begins; `frames` are those learned from so far."""
+    self.start = time.monotonic()
+    self.lags: list[np.ndarray] = []  # Of new unrolls, by update.
     self._start_frames = frames
     self._wait_secs = 0.
     self._values: dict[str, list[float]] = collections.defaultdict(list)
-    self._lags: list[np.ndarray] = []
-
-  @property
-  def is_over(self) -> bool:
-    """Whether a row is due."""
-    return time.monotonic() - self._start >= self._interval_secs
 
   def add(self, metrics: Mapping[str, float], lags: np.ndarray,
           wait_secs: float) -> None:
-    """Adds an update: its metrics, policy lags of new unrolls, and waiting."""
     self._wait_secs += wait_secs
     for name, value in metrics.items():
       self._values[name].append(value)
-    self._lags.append(lags)
+    self.lags.append(lags)
 
-  @property
-  def is_empty(self) -> bool:
-    """Whether there was no update since the last row."""
-    return not self._lags
-
-  def finish(self, frames: int) -> metrics_lib.Row:
-    """Returns the means since the last row and restarts; must not be empty."""
-    secs = time.monotonic() - self._start
-    lags = np.concatenate(self._lags)
+  def means(self, frames: int, secs: float) -> metrics_lib.Row:
+    """Returns the means of at least one update, within so many seconds."""
+    lags = np.concatenate(self.lags)
     row = {
         'frames_per_sec': (frames - self._start_frames) / secs,
         'learner_wait_share': self._wait_secs / secs,
@@ -142,7 +125,6 @@ class Interval:
         numbers = numbers[~np.isnan(numbers)]
       if numbers.size:
         row[name] = float(np.mean(numbers))
-    self._restart(frames)
     return row
 
 
@@ -175,9 +157,7 @@ class TrainingLog:
     self._writer = metrics_lib.MetricsWriter(settings.run_dir)
     self._episodes = EpisodeWindow(metrics_lib.EPISODE_WINDOW)
     self._num_lost = 0
-    self._interval = Interval(
-        settings.interval_secs, int(learner.num_frames.numpy()))
-    self._last_time = time.monotonic()
+    self._interval = Interval(int(learner.num_frames.numpy()))
 
   def after_update(self, update: interfaces.Update) -> None:
     """Adds an update, and sets its `episode_return`; writes a row if due."""
@@ -207,7 +187,8 @@ class TrainingLog:
       self._level_log.add(
           is_first, episode_return, lags, level_index, columns)
     update.episode_return = self._episodes.mean_return
-    if self._interval.is_over and (
+    secs = time.monotonic() - self._interval.start
+    if secs >= self._settings.interval_secs and (
         update.updates % self._settings.interval_updates == 0):
       self._write_row()
 
@@ -229,17 +210,16 @@ class TrainingLog:
     return float(best)
 
   def _write_row(self) -> None:
-    """Writes a row of the updates since the last."""
-    now = time.monotonic()
-    self._totals.secs.assign_add(now - self._last_time)
-    self._last_time = now
+    secs = time.monotonic() - self._interval.start
+    self._totals.secs.assign_add(secs)
     frames = int(self._learner.num_frames.numpy())
+    interval, self._interval = self._interval, Interval(frames)
     best = self._best_return()
     row = {
         'frames': frames,
         'updates': int(self._learner.num_updates.numpy()),
         'secs': float(self._totals.secs),
-        **self._interval.finish(frames),
+        **interval.means(frames, secs),
         **self._learner.hyperparameters.row(),
         **self._gauges(),
         'checkpoints_failed': self.failed_saves,
@@ -257,7 +237,7 @@ class TrainingLog:
   def close(self) -> None:
     """Writes the last row, if there is any, and closes the files."""
     try:
-      if not self._interval.is_empty:
+      if self._interval.lags:
         self._write_row()
     finally:
       self._writer.close()

@@ -54,8 +54,15 @@ def owning(path: str, beat_secs: float = _BEAT_SECS) -> Iterator[None]:
   _refuse_if_owned(path)
   _write(path)
   is_over = threading.Event()
-  beating = threading.Thread(
-      target=_beat, args=(path, beat_secs, is_over), daemon=True)
+
+  def beat():
+    while not is_over.wait(beat_secs):
+      try:
+        _write(path)
+      except OSError as error:
+        logging.warning('%s is not kept up to date: %s', path, error)
+
+  beating = threading.Thread(target=beat, daemon=True)
   beating.start()
   try:
     yield
@@ -64,11 +71,3 @@ def owning(path: str, beat_secs: float = _BEAT_SECS) -> Iterator[None]:
     beating.join(beat_secs)
     with contextlib.suppress(OSError):
       files.remove(path)
-
-
-def _beat(path: str, beat_secs: float, is_over: threading.Event) -> None:
-  while not is_over.wait(beat_secs):
-    try:
-      _write(path)
-    except OSError as error:
-      logging.warning('%s is not kept up to date: %s', path, error)

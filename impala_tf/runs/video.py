@@ -27,17 +27,12 @@ OnStep = Callable[[int], None]
 _Result = TypeVar('_Result')
 
 
-class RenderError(config_lib.UserError):
-  """An environment that cannot be drawn."""
-
-
-def check_path(path: str, flag: str) -> None:
-  """Raises UserError unless a video can be written in the path's format."""
-  ending = os.path.splitext(path)[1]
-  if ending.lower() not in FORMATS:
-    what = ending or 'a name without ending'
-    raise config_lib.UserError(f'{flag}: videos cannot be written as {what}; '
-                               f'choose one of {", ".join(FORMATS)}')
+def check_path(path: str) -> None:
+  """Raises UserError unless --video is a path with the ending of a format."""
+  if files.is_url(path) or os.path.splitext(path)[1].lower() not in FORMATS:
+    raise config_lib.UserError(
+        f'--video must be a path, no URL, whose ending is one of '
+        f'{", ".join(FORMATS)}, but is {path}')
 
 
 def enlarged(picture: np.ndarray) -> np.ndarray:
@@ -87,14 +82,20 @@ class Video:
   def on_step(self, num_ended: int) -> None:
     """Adds the current picture, unless the first environment ended episodes.
 
-    Raises RenderError if it cannot be drawn.
+    Raises UserError if it cannot be drawn.
     """
     if num_ended or self._num_left <= 0:
       self._num_left = 0
       return
     self._num_left -= 1
     if self._num_steps % self._every == 0:
-      self._add(self._draw())
+      picture = self._draw()
+      if self._writer is None:
+        import imageio
+        self._writer = imageio.get_writer(
+            os.path.abspath(self._new_path),  # FFmpeg takes a:b for a URL.
+            **self._format)
+      self._writer.append_data(picture)
     self._num_steps += 1
 
   def _draw(self) -> np.ndarray:
@@ -103,18 +104,10 @@ class Video:
       if picture.ndim != 3:
         raise ValueError('it gives no picture')
     except Exception as error:  # Simulators raise anything.
-      raise RenderError(
+      raise config_lib.UserError(
           f'the environment cannot be drawn ({files.one_line(error)}), so that '
           'there can be no video of it; leave that out') from error
     return enlarged(picture.astype(np.uint8, copy=False))
-
-  def _add(self, picture: np.ndarray) -> None:
-    if self._writer is None:
-      import imageio
-      self._writer = imageio.get_writer(
-          os.path.abspath(self._new_path),  # FFmpeg takes a:b for a URL.
-          **self._format)
-    self._writer.append_data(picture)
 
   def close(self) -> None:
     """Completes the file; writes none if there were no pictures."""
@@ -184,7 +177,6 @@ class NewestVideos:
       return None
 
   def _keep(self, video: Video) -> None:
-    """Moves a video into the directory, and removes the oldest there."""
     video.close()
     if os.path.exists(video.path):
       files.make_directory(self._directory)
@@ -200,7 +192,6 @@ class NewestVideos:
 
 
 def _begin(name: str, environment: Any, stack: contextlib.ExitStack) -> Video:
-  """Begins a video in a directory that is removed with the stack."""
   directory = stack.enter_context(tempfile.TemporaryDirectory())
   video = Video(os.path.join(directory, name + _ENDING), environment)
   stack.callback(video.discard)

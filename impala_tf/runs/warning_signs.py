@@ -1,6 +1,6 @@
 """Warnings of runs that do not learn, made from the rows of `metrics.jsonl`."""
 
-from typing import Iterator, Optional
+from typing import Optional
 
 from impala_tf import config as config_lib
 from impala_tf.runs import metrics
@@ -22,8 +22,9 @@ class WarningSigns:
     self._reported: set[str] = set()
     self._largest_return = 0.
 
-  def notice(self, row: metrics.Row) -> Iterator[str]:
-    """Yields a line for each sign that has lasted long enough by this row."""
+  def notice(self, row: metrics.Row) -> list[str]:
+    """Returns a line for each sign that has lasted long enough by this row."""
+    found = {}
     patience = self._config.experiment.total_frames / 10
     share = row.get('entropy_share')
     if share is not None and row['updates'] >= _MIN_UPDATES:
@@ -38,21 +39,19 @@ class WarningSigns:
           self._since.pop(sign, None)
         elif row['frames'] - self._since.setdefault(
             sign, row['frames']) >= patience:
-          yield from self._report(
-              sign, f'the policy has {sign} for a tenth of the run (entropy '
+          found[sign] = (
+              f'the policy has {sign} for a tenth of the run (entropy '
               f'{row["entropy"]:.2g}): {advice} (docs/troubleshooting.md)')
     size, limit = row.get('value_size'), self._limit(row)
     if size is not None and limit is not None and size > limit:
-      yield from self._report(
-          'values', f'values run away ({size:.1g} on average, which no return '
-          'can be): a time limit that can be seen in observations must be an '
-          'end, `terminated` and not `truncated` (docs/own_environment.md); '
-          'else lower OptimizerConfig.learning_rate')
-
-  def _report(self, sign: str, text: str) -> Iterator[str]:
-    if sign not in self._reported:
-      self._reported.add(sign)
-      yield text
+      found['values'] = (
+          f'values run away ({size:.1g} on average, which no return can be): a '
+          'time limit that can be seen in observations must be an end, '
+          '`terminated` and not `truncated` (docs/own_environment.md); else '
+          'lower OptimizerConfig.learning_rate')
+    texts = [text for sign, text in found.items() if sign not in self._reported]
+    self._reported.update(found)
+    return texts
 
   def _limit(self, row: metrics.Row) -> Optional[float]:
     """Returns a size that no value has; None if no game has ended."""

@@ -41,8 +41,6 @@ SUITE = suite_lib.Suite(
     published_in='table 4',
     episodes=200,  # Section 5.3.2.
     decimals=2,
-    package='ale_py',
-    install='pip install ale-py gymnasium',
     note='Table 4 of the paper has means of 176.9%, 466.4% and 957.6% for its '
     'multi-task, shallow and deep agents, most likely from other random scores '
     'in two games, see `impala_tf/suites/atari57.py`. Medians agree.')

@@ -46,7 +46,5 @@ SUITE = suite_lib.Suite(
     published_in='table 3',
     episodes=500,  # Table 3.
     decimals=1,
-    package='deepmind_lab',
-    install='docs/dmlab.md says how to install it',
     note='Table 3 of the paper has 44.5% and 49.4%; its scores are rounded to '
     'one decimal, which leaves 0.1% open.')

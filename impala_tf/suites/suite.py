@@ -35,8 +35,6 @@ class Suite(NamedTuple):
   published_in: str  # The paper's table with these summaries.
   episodes: int  # Number that the paper plays for a score.
   decimals: int  # Of a score in the paper.
-  package: str  # Imported by levels of the suite.
-  install: str  # How to install the package.
   note: str  # Remark for readers who compare with the paper's tables.
 
   def human_normalised_score(self, level: str, score: float) -> float:

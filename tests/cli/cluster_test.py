@@ -35,7 +35,7 @@ _FLAGS = (f'--config={_CONFIG}', *_BINDINGS,
 @pytest.mark.parametrize('flag, words', [
     ('--num_actors=0', '--num_actors must be above 0, but is 0'),
     ('--learner_gpus=-1', '--learner_gpus must be at least 0, but is -1'),
-    ('--port=65536', '--port must be 1 to 65535')])
+    ('--port=65536', '--port must be at most 65535')])
 def test_bad_flag_is_refused_in_one_line(refused, flag, words):
   assert words in refused(cluster.main, *_FLAGS, '--network=open', flag)
 

@@ -2,7 +2,6 @@
 
 import pytest
 
-from impala_tf import config as config_lib
 from impala_tf.cli import cluster
 from impala_tf.cli import command_line
 from impala_tf.cli import evaluate
@@ -10,7 +9,6 @@ from impala_tf.cli import plot
 from impala_tf.cli import role
 from impala_tf.cli import sweep
 from impala_tf.cli import train
-from impala_tf.runs import gin_config
 
 # With what each cannot do without.
 _PROGRAMS = [
@@ -67,19 +65,6 @@ def test_config_is_an_argument_or_a_flag_but_not_both(refused, program, needed):
   assert '--config is there twice' in line
   line = refused(program.main, *needed, 'a.gin', 'b.gin')
   assert "the argument 'b.gin' is one too many" in line
-
-
-def test_cluster_without_a_config_says_what_to_give(refused):
-  line = refused(cluster.main, '--network=open')
-  assert 'a config is needed; give what to train, such as configs/' in line
-
-
-def test_cluster_resumes_a_run_by_its_own_config(refused, tmp_path):
-  config = config_lib.Config(
-      experiment=config_lib.ExperimentConfig(in_process=True))
-  (tmp_path / 'config.gin').write_text(gin_config.dumps(config))
-  line = refused(cluster.main, '--network=open', f'--run_dir={tmp_path}')
-  assert 'ExperimentConfig.in_process leaves no roles' in line  # It was read.
 
 
 @pytest.mark.parametrize('arguments, words', [

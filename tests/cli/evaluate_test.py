@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import sys
 
 import imageio
 import numpy as np
@@ -18,8 +19,6 @@ from impala_tf.roles import scores
 from impala_tf.runs import gin_config
 from impala_tf.runs import recorded_results
 from impala_tf.runtime import user_modules
-from impala_tf.suites import dmlab30
-from impala_tf.suites import levels
 from tests.fixtures import reports
 from tests.fixtures import trained_runs
 
@@ -182,7 +181,7 @@ def test_levels_that_are_no_suite_are_played_in_turn(
   assert suite_results.read_levels(str(path)) == played
 
   assert play(run_dir, '--video=x.mp4') == 2
-  assert '(catch and 1 more); leave it out' in capsys.readouterr().err
+  assert 'would be catch and 1 more; leave it out' in capsys.readouterr().err
 
 
 def test_checkpoint_and_kind_of_actions_are_as_flags_say(
@@ -339,14 +338,11 @@ def test_agent_of_actions_of_another_kind_is_refused(catch_run, refused):
 @pytest.mark.parametrize('level, suite, words', [
     ('catch', 'atari57', "was trained on 'catch', whose observations are not "
      'those of Atari-57'),
-    ('dmlab30', None, 'DMLab-30 need the package no_such_package'),
-    ('dmlab30/rooms_watermaze', 'dmlab30',
-     'DMLab-30 need the package no_such_package: docs/dmlab.md')])
+    ('dmlab30', None, 'needs the package deepmind_lab; docs/dmlab.md'),
+    ('dmlab30/rooms_watermaze', 'dmlab30', 'needs the package deepmind_lab')])
 def test_suite_that_cannot_be_played_is_refused_in_one_line(
     tmp_path, monkeypatch, refused, level, suite, words):
-  # A stand-in for the simulator, which may be installed.
-  monkeypatch.setitem(levels.SUITES, 'dmlab30', dmlab30.SUITE._replace(
-      package='no_such_package'))
+  monkeypatch.setitem(sys.modules, 'deepmind_lab', None)  # Nor installed.
   (tmp_path / 'config.gin').write_text(gin_config.dumps(config_lib.Config(
       environment=config_lib.EnvironmentConfig(level=level))))
   flags = [f'--suite={suite}'] if suite else []
@@ -354,15 +350,17 @@ def test_suite_that_cannot_be_played_is_refused_in_one_line(
 
 
 @pytest.mark.parametrize('arguments, words', [
-    (['--suite=atari'], "there is no suite 'atari'; choose atari57 or dmlab30"),
+    (['--suite=atari'], 'there is no atari; did you mean atari57?'),
     (['--levels=atari/pong'], '--levels are of a suite; give --suite too'),
     (['--suite=atari57', '--levels=atari/pong,pongg'],
      "'pongg' is no level of Atari-57; did you mean atari/pong?"),
     (['--suite=atari57', '--video=x.mp4'], '--video films one level'),
     (['--suite=atari57', '--output={run}/x.md'], 'choose another ending'),
     (['--output={run}/no/such/x.json'], 'cannot be written; choose another'),
-    (['--video={run}/x.txt'], 'choose one of .gif, .mkv, .mov, .mp4'),
+    (['--video={run}/x.txt'], 'is one of .gif, .mkv, .mov, .mp4, but is'),
+    (['--video=gs://b/x.gif'], '--video must be a path, no URL'),
     (['--video={run}/x.gif', '--video_secs=0'], 'must be above 0, but is 0'),
+    (['--video_secs=1'], '--video_secs is for --video; leave it out'),
     (['--video={run}/config.gin/x.mp4'], 'cannot be written; choose another')])
 def test_bad_flag_is_refused_in_one_line(tmp_path, refused, arguments, words):
   (tmp_path / 'config.gin').write_text(gin_config.dumps(config_lib.Config()))

@@ -224,7 +224,7 @@ def test_bad_run_is_refused_in_one_line(runs, tmp_path, refused, spoil, words):
 
 @pytest.mark.parametrize('arguments, words', [
     (['{runs}/expert', '--output={runs}/expert/config.gin'],
-     'config.gin is not a directory; choose another --output'),
+     'is no directory, or does not allow it); choose another --output'),
     (['{runs}/expert', '--output=report.pdf'],
      '--output is a directory, which gets report.md and pictures'),
     (['{runs}/none'], 'there is no run')])

@@ -135,7 +135,7 @@ def test_training_file_is_no_sweep(tmp_path, refused):
   (tmp_path / 'my_sweep.gin').write_text(
       sweep_files.HEADER + "include 'configs/catch.gin'\n")
   line = refused(sweep.main, *_arguments(tmp_path))
-  assert re.search('Config cannot be bound for a sweep', line)
+  assert re.search('Config cannot be bound here, only SweepConfig', line)
 
 
 @pytest.mark.parametrize('jobs, words', [

@@ -69,10 +69,10 @@ def _refuse(refused):
      'LearnerConfig.batch_size must be at least 1, but is 0'),
     (['--profile', runs.bind('ActorConfig.synchronisation', 'step'),
       runs.bind('ActorConfig.num_envs', 8)],
-     '--profile .* the learner plays by itself; leave it out'),
+     "--profile .* synchronisation = 'step' none do; leave it out"),
     (['--profile', runs.bind('ExperimentConfig.algorithm', 'a3c'),
       runs.bind('ImpalaConfig.correction', 'none')],
-     'learn from them themselves; leave it out'),
+     "with ExperimentConfig.algorithm = 'a3c' .*; leave it out"),
     (['--port=65536'], '--port: port 65536 cannot be used.*; choose another')])
 def test_bad_value_is_refused_and_nothing_is_made(
     refuse, tmp_path, arguments, words):

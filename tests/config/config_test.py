@@ -63,7 +63,7 @@ _MEMBER = config.PopulationConfig(members='a,b', adapted='max_gradient_norm')
     (_of(actor=config.ActorConfig(synchronisation='step', num_actors=2)),
      ("synchronisation = 'step'", 'num_actors = None', 'the learner plays')),
     (_of(population=_MEMBER, learner=config.LearnerConfig(num_learners=2)),
-     ('LearnerConfig.num_learners', 'one learner decides')),
+     ('PopulationConfig.members is for a single', 'num_learners = 1')),
     (_of(population=_MEMBER),
      ('max_gradient_norm', 'no threshold; leave one of them out')),
 ])

@@ -560,7 +560,7 @@ def test_constructors_get_a_render_mode_if_they_take_and_list_it(
   if is_drawn:
     film.on_step(0)
     return
-  with pytest.raises(video.RenderError, match='cannot be drawn'):
+  with pytest.raises(config.UserError, match='cannot be drawn'):
     film.on_step(0)
 
 

@@ -1,7 +1,5 @@
 """Populations are compared with sweeps in pairs of the same seed."""
 
-import sys
-
 import pytest
 
 from impala_tf import config as config_lib
@@ -19,20 +17,21 @@ def _paths(tmp_path_factory):
 
 
 def test_best_of_both_are_paired_by_seed(paths):
-  found = comparison.pairs(*paths)
-  assert [(p.title, p.seed, p.members[0].run.setting, p.runs[0].run.setting)
-          for p in found] == [('catch', 1, 'a', 'a'), ('catch', 2, 'a', 'a')]
+  pairs = comparison.pairs(*paths)
+  found = pairs['catch']
+  assert [(p.seed, p.members[0].run.setting, p.runs[0].run.setting)
+          for p in found] == [(1, 'a', 'a'), (2, 'a', 'a')]
   # Final: rows beyond 270 of 300 frames.
   assert found[0].members[0].final_return == pytest.approx(0.6 + 0.02 + 0.1)
   assert found[1].runs[0].final_return == pytest.approx(0.3 + 0.04 + 0.1)
-  table = comparison.table(found)
+  table = comparison.table(pairs)
   assert ('| catch | 2 | 0.74 | a | 0.44 | a | +0.30 | 0.69 | 0.39 | +0.30 |'
           in table)
   assert '| **catch** | mean | 0.73 |  | 0.43 |  | +0.30 (+0.30 to' in table
   assert '| 0.68 | 0.38 | +0.30 (+0.30 to +0.30) |' in table
   found[1].runs[0] = found[1].runs[0]._replace(final_return=0.84)
   assert ('| **catch** | mean | 0.73 |  | 0.63 |  | +0.10 (-2.44 to +2.64) |'
-          in comparison.table(found))
+          in comparison.table(pairs))
 
 
 def test_curves_are_means_over_seeds(paths):
@@ -48,10 +47,8 @@ def test_nothing_in_common_is_refused(paths, tmp_path):
     comparison.pairs(paths[0], str(tmp_path))
 
 
-def test_report_has_all_pictures(paths, tmp_path, monkeypatch, capsys):
-  monkeypatch.setattr(sys, 'argv', [
-      'report', *paths, f'--output={tmp_path / "report"}'])
-  assert report.main() == 0
+def test_report_has_all_pictures(paths, tmp_path, call, capsys):
+  assert call(report.main, *paths, f'--output={tmp_path / "report"}') == 0
   assert {p.name for p in (tmp_path / 'report').iterdir()} == {
       'report.md', 'comparison.png', 'population_1.png', 'population_2.png',
       'decisions.csv'}

@@ -65,6 +65,6 @@ def test_way_that_there_is_not_and_run_without_config_are_refused(tmp_path):
   with pytest.raises(config_lib.UserError,
                      match='did you mean ImpalaConfig.entropy_cost'):
     groups.check_way('ImpalaConfig.entropycost')
-  with pytest.raises(config_lib.UserError, match='there is no .*config.gin'):
+  with pytest.raises(config_lib.UserError, match='has no config.gin'):
     groups.make([str(tmp_path)], 'seed')
   assert groups.level_of(str(tmp_path)) == ''

@@ -66,8 +66,8 @@ def test_file_may_include_others_and_bindings_have_the_last_word(
      'DmlabConfig.height'),
     ('VizdoomConfig.xyz = 8', 'VizdoomConfig has no xyz; it has '),
     ('Qqqq.xyz = 8', 'there is no section Qqqq; sections are Experiment'),
-    ('AgentConfig.use_lstm = true', 'true is no value; did you mean True?'),
-    ('AgentConfig.use_lstm = NULL', 'NULL is no value; did you mean None?'),
+    ('AgentConfig.use_lstm = NULL', 'NULL is no value; text stands in quotes: '
+     "'NULL'; other words are True, False and None"),
     ('LearnerConfig.batch_size = ', 'Unable to parse value'),
     ('LearnerConfig.batch_size', 'expected'),
     ('LearnerConfig.batch_size = [1', 'cannot read'),
@@ -113,11 +113,9 @@ def test_value_that_refers_to_itself_is_refused(tmp_path):
           'config.AgentConfig.hidden_size = %a\n')
 
 
-@pytest.mark.parametrize('keep, words', [
-    (0, 'config.gin is empty; put back a copy'),
-    (0.2, 'config.gin is cut off: '), (0.999, 'config.gin is cut off: ')])
-def test_config_that_lost_its_end_is_refused(
-    refused, tmp_path, keep, words):
+@pytest.mark.parametrize('keep', [0, 0.2, 0.999])
+def test_config_that_lost_its_end_is_refused(refused, tmp_path, keep):
+  words = 'config.gin is empty or cut off; put back a copy'
   whole = gin_config.dumps(config_lib.Config())
   text = whole[:int(keep * len(whole))]
   (tmp_path / 'config.gin').write_text(text)
@@ -145,8 +143,7 @@ def test_unreadable_file_is_named_in_one_line(tmp_path):
       gin_config.load(path)
   with pytest.raises(config_lib.ConfigError, match='nope.gin') as missing:
     _load(tmp_path, _HEADER + "include 'configs/nope.gin'\n")
-  with pytest.raises(config_lib.ConfigError, match='empty; it binds nothing'):
-    _load(tmp_path, '\n')
+
   (tmp_path / 'my.gin').write_bytes(b'\x80\x00\xff' * 9)
   with pytest.raises(config_lib.ConfigError, match='my.gin') as no_text:
     gin_config.load(str(tmp_path / 'my.gin'))

@@ -61,18 +61,6 @@ def test_torn_row_is_dropped_with_later_ones(tmp_path):
   assert copy.read_bytes().endswith(b'{"frames": 4')
 
 
-def test_window_holds_the_last_100_episodes():
-  window = training_log.EpisodeWindow(100)
-  assert window.means() == {} and window.mean_return is None
-  returns = np.arange(120, dtype=np.float32).reshape(60, 2)
-  window.add(np.ones((60, 2), bool), returns,
-             {'episode_steps': np.full((60, 2), 7, np.int32)})
-  assert window.mean_return == np.mean(np.arange(20, 120))
-  assert window.num_episodes == 120
-  assert window.means() == {
-      'episode_return': np.mean(np.arange(20, 120)), 'episode_steps': 7.}
-
-
 def test_window_takes_ended_episodes_with_finite_returns_and_known_numbers():
   window = training_log.EpisodeWindow(100)
   is_first = np.array([[True, True], [True, True], [False, False]])
@@ -82,18 +70,6 @@ def test_window_takes_ended_episodes_with_finite_returns_and_known_numbers():
       'none': np.full((3, 2), none)})
   assert window.num_episodes == 4
   assert window.means() == {'episode_return': 3., 'score': 8.}
-
-
-def test_interval_averages_updates_and_starts_anew():
-  interval = training_log.Interval(1e9, frames=0)
-  assert interval.is_empty and not interval.is_over
-  assert training_log.Interval(0., frames=0).is_over
-  interval.add({'loss': 1.}, np.array([0, 2]), wait_secs=0.)
-  interval.add({'loss': 3.}, np.array([4, 6]), wait_secs=0.)
-  row = interval.finish(frames=10)
-  assert row['loss'] == 2.
-  assert (row['policy_lag'], row['policy_lag_max']) == (3., 6)
-  assert interval.is_empty
 
 
 @pytest.mark.parametrize('form', ['{}', 'ram:/{}'])
@@ -108,19 +84,20 @@ def test_all_is_there_but_for_lost_learning(tmp_path, form):
       _row(10), _row(20, episode_return=-3.), _row(25)]
   events = event_accumulator.EventAccumulator(f'{run_dir}/tensorboard')
   events.Reload()
-  assert [(e.step, e.value) for e in events.Scalars('loss')] == [
-      (10, 0.5), (20, 0.5), (30, 0.5), (25, 0.5)]
+  # Names of files of one second are not in the order of their making.
+  assert {(e.step, e.value) for e in events.Scalars('loss')} == {
+      (10, 0.5), (20, 0.5), (30, 0.5), (25, 0.5)}
   assert [(e.step, e.value) for e in events.Scalars('episode_return')] == [
       (20, -3.)]
 
 
 def test_update_without_unrolls_of_a_kind_says_nothing_of_it():
-  interval = training_log.Interval(1., 0)
+  interval = training_log.Interval(0)
   nan = float('nan')
   for own, everybodys in ((2., 1.), (nan, nan), (4., 1.)):
     interval.add({'own/x': own, 'foreign/x': nan, 'x': everybodys},
                  np.zeros(1, np.int64), 0.)
-  row = interval.finish(10)
+  row = interval.means(10, 1.)
   assert row['own/x'] == 3. and 'foreign/x' not in row
   assert np.isnan(row['x'])
 

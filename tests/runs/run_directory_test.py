@@ -11,7 +11,6 @@ from impala_tf.runs import history
 from impala_tf.runs import run_directory
 from impala_tf.storage import files
 from tests.fixtures import configs
-from tests.fixtures import programs
 
 CONFIG = config_lib.Config(
     environment=config_lib.EnvironmentConfig(level='catch'))
@@ -255,25 +254,6 @@ def test_learning_is_never_removed_and_all_else_is(
   if is_kept:  # Nothing of a resumed run is removed.
     _fail_within(place, 'logs/learner.log')
     assert files.exists(f'{place}/logs/learner.log')
-
-
-def test_killed_process_leaves_no_lock_behind(tmp_path):
-  program = """
-import sys, time
-from impala_tf import config
-from impala_tf.runs import run_directory
-with run_directory.claim(sys.argv[1], config.Config(
-    environment=config.EnvironmentConfig(level='catch'))):
-  print('in', flush=True)
-  time.sleep(1000)
-"""
-  with programs.running('-c', program, tmp_path) as process:
-    assert process.stdout.readline() == 'in\n'
-    _refused(tmp_path, CONFIG, 'another process is training')
-    process.kill()
-    process.wait()
-    with run_directory.claim(str(tmp_path), CONFIG) as resuming:
-      assert resuming
 
 
 def test_fresh_path_has_level_and_time():

@@ -1,4 +1,4 @@
-"""Runs of a sweep that share a replay: commands, flags and frames."""
+"""Runs of a sweep that share a replay: commands, flags and refusals."""
 
 import pytest
 
@@ -8,7 +8,6 @@ from impala_tf.runs import gin_config
 from impala_tf.runs import sharing
 from impala_tf.runs import sweep_directory
 from impala_tf.sweeps import plan as plan_lib
-from impala_tf.sweeps import results as results_lib
 
 
 def _config(**kwargs):
@@ -82,14 +81,3 @@ def test_agents_that_cannot_share_are_refused(fields, words):
   config = _config(**fields)
   with pytest.raises(config_lib.ConfigError, match=words):
     sharing.check(config, _groups(config))
-
-
-def test_frames_are_listed_by_agent_and_in_sum():
-  config = _config(num_seeds=2)
-  results = [results_lib.Result(run, results_lib.FINISHED,
-                                frames=1000 * i if i != 7 else None)
-             for i, run in enumerate(plan_lib.runs(config))]
-  assert sharing.frames_table(_groups(config), results) == [
-      ['task', 'variant', 'seed', 'frames of all', 'a', 'b', 'c'],
-      ['catch', 'shared', '1', '12,000', '3,000', '4,000', '5,000'],
-      ['catch', 'shared', '2', '30,000', '9,000', '10,000', '11,000']]

@@ -2,12 +2,7 @@
 
 import math
 
-import numpy as np
-import pytest
-
-from impala_tf import config as config_lib
 from impala_tf.runs import skipped_updates
-from tests.fixtures import unrolls
 
 
 def test_only_gradients_that_are_not_finite_are_skipped(tmp_path):
@@ -30,21 +25,3 @@ def test_warnings_come_once_a_minute_and_name_the_workers(tmp_path, caplog):
   assert [line.partition(': ')[2] for line in lines] == [
       '1 in a row, 1 in all (1 of a)', '1 in a row, 4 in all (2 of b, 1 of a)',
       '1 in a row, 7 in all (1 of a, 1 of b)']
-
-
-def test_run_ends_after_too_many_in_a_row_with_the_last_batch(tmp_path):
-  skipped = skipped_updates.SkippedUpdates(str(tmp_path), 2)
-  batch = unrolls.numbered(1)
-  for norm in (math.nan, 1., math.nan):  # Never two in a row.
-    skipped.add(norm)
-    skipped.check(batch)
-  assert not list(tmp_path.iterdir())
-  skipped.add(math.nan)
-  with pytest.raises(config_lib.UserError, match='2 updates in a row') as error:
-    skipped.check(batch)
-  path = tmp_path / skipped_updates.FILE_NAME
-  assert str(path) in str(error.value)
-  assert '\n' not in str(error.value)
-  saved = np.load(path)
-  np.testing.assert_array_equal(
-      saved['env_outputs.reward'], batch.env_outputs.reward)

@@ -7,6 +7,7 @@ import imageio
 import numpy as np
 import pytest
 
+from impala_tf import config as config_lib
 from impala_tf.runs import video
 
 
@@ -89,12 +90,12 @@ def test_gif_has_fewer_pictures_of_a_fast_game(tmp_path):
 def test_environment_that_cannot_be_drawn_leaves_nothing(tmp_path):
   made = video.Video(str(tmp_path / 'x.mp4'), _Environment(fails_at=2))
   made.on_step(0)
-  with pytest.raises(video.RenderError, match='cannot be drawn .no display'):
+  with pytest.raises(config_lib.UserError, match='cannot be drawn .no display'):
     made.on_step(0)
   made.discard()
   assert not list(tmp_path.iterdir())
   made = video.Video(str(tmp_path / 'x.mp4'), _Environment(shape=()))
-  with pytest.raises(video.RenderError, match='gives no picture'):
+  with pytest.raises(config_lib.UserError, match='gives no picture'):
     made.on_step(0)
 
 

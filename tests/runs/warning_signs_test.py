@@ -31,15 +31,12 @@ def test_entropy_is_warned_of_once_after_a_tenth_of_the_run(share, words):
   assert frames == _TOTAL_FRAMES / 10 and words in text
 
 
-def test_entropy_of_the_first_updates_is_no_sign():
-  rows = [{'entropy': 1.38, 'entropy_share': 1., 'updates': 499}] * 50
-  assert not _warnings(_signs(), rows)
-
-
-def test_entropy_that_moves_in_between_is_no_sign():
-  rows = [{'entropy': 1., 'entropy_share': share}
-          for share in [1., *[.5] * 9, 1., .001, *[.1] * 8] * 5]
-  assert not _warnings(_signs(), rows)
+def test_entropy_of_the_first_updates_or_that_moves_is_no_sign():
+  first = [{'entropy': 1.38, 'entropy_share': 1., 'updates': 499}] * 50
+  moving = [{'entropy': 1., 'entropy_share': share}
+            for share in [1., *[.5] * 9, 1., .001, *[.1] * 8] * 5]
+  for rows in first, moving:
+    assert not _warnings(_signs(), rows)
 
 
 @pytest.mark.parametrize('clipping, limit', [
@@ -55,21 +52,17 @@ def test_values_beyond_any_return_are_warned_of_once(clipping, limit):
   assert 'values run away' in text and '`terminated`' in text
 
 
-def test_value_beyond_a_time_limit_may_be_many_returns():
-  # A reward of 1 for each of 2 steps, and 10 if the limit did not exist.
-  row = {'episode_return': 2., 'episode_steps': 2., 'value_size': 60.}
-  assert not _warnings(_signs(discount=.9, reward_clipping='none'), [row])
+_OF_TWO_STEPS = {'episode_return': 2., 'episode_steps': 2.}
 
 
-def test_returns_near_0_at_first_are_no_measure_of_values():
-  rows = [{'episode_return': 0.001, 'episode_steps': 90., 'value_size': size}
-          for size in (0.5, 29.)]
+@pytest.mark.parametrize('rows', [
+    # A reward of 1 for each of 2 steps, and 10 if the limit did not exist.
+    [{**_OF_TWO_STEPS, 'value_size': 60.}],
+    # Returns near 0 at first are no measure.
+    [{'episode_return': 0.001, 'episode_steps': 90., 'value_size': size}
+     for size in (0.5, 29.)],
+    # A learner that was restarted may have no episodes yet.
+    *([before, {'value_size': 1e9}]
+      for before in ({}, {**_OF_TWO_STEPS, 'value_size': 1.}))])
+def test_values_that_returns_do_not_bound_are_no_sign(rows):
   assert not _warnings(_signs(discount=.9, reward_clipping='none'), rows)
-
-
-def test_rows_without_these_columns_say_nothing():
-  # A learner that was restarted may have no episodes yet.
-  row = {'episode_return': 2., 'episode_steps': 2., 'value_size': 1.}
-  for before in {}, row:
-    assert not _warnings(_signs(reward_clipping='none'),
-                         [before, {'value_size': 1e9}])

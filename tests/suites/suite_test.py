@@ -11,7 +11,7 @@ SUITE = suite_lib.Suite(
     random={'toy/a': 0., 'toy/b_test': -10., 'toy/c': 100.},
     human={'toy/a': 10., 'toy/b_test': 10., 'toy/c': 300.},
     paper={}, published={}, published_in='', episodes=1, decimals=1,
-    package='toy', install='', note='')
+    note='')
 
 
 def test_summary_is_as_by_hand():

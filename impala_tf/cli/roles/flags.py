@@ -6,9 +6,13 @@ from typing import Callable, List, Optional, Tuple
 from impala_tf import config as config_lib
 from impala_tf.cli import command_line
 from impala_tf.cli import program
+from impala_tf.config import fields
+from impala_tf.roles import beginning
 from impala_tf.roles import endpoint
+from impala_tf.runs import gin_config
 from impala_tf.runs import run_directory
 from impala_tf.runs import sharing as sharing_lib
+from impala_tf.runtime import command_names
 from impala_tf.runtime import plurals
 from impala_tf.runtime import ports
 from impala_tf.runtime import waiting
@@ -71,10 +75,7 @@ def make_parser(description: str) -> argparse.ArgumentParser:
 
 
 def add_run(parser: argparse.ArgumentParser, roles: str = '') -> None:
-  """Adds the flags of all programs that train.
-
-  `roles` names in the help those which may share a replay.
-  """
+  """Adds the flags of all programs that train; the help names `roles`."""
   command_line.add_gin_binding(parser)
   program.add_import(parser)
   parser.add_argument('--allow_changes', action='store_true',
@@ -92,8 +93,18 @@ def add_run(parser: argparse.ArgumentParser, roles: str = '') -> None:
                       help=f'{roles}which of these agents this is, from 0 on')
 
 
-def add_training(parser: argparse.ArgumentParser) -> None:
+def add_training(parser: command_line.Parser, default: str = '') -> None:
   """Adds the flags of programs that train with all that belongs to a run."""
+  command_line.add_config(
+      parser, f'what to train (default: as in --run_dir{default})')
+  parser.add_argument('--run_dir', help='where logs and checkpoints go: a path '
+                      'that all machines of the run share, or a URL that '
+                      'TensorFlow opens there; an existing run is resumed '
+                      '(default: a new one in runs/)')
+  parser.add_argument('--port', type=int,
+                      help='of the Reverb server, for others to connect to '
+                      '(default: a free one); with several learners, the '
+                      'first of one port each')
   add_run(parser)
   parser.add_argument('--network', choices=('auto', 'private', 'open'),
                       default='auto',
@@ -115,12 +126,32 @@ def sharing(args: argparse.Namespace) -> endpoint.Sharing:
   return endpoint.Sharing(args.replay_address, args.agent or 0)
 
 
+def load_config(args: argparse.Namespace, default: Optional[str] = None
+                ) -> config_lib.Config:
+  """Reads what to train, or the config of the run in --run_dir.
+
+  Without a `default` it is for separate processes. Raises UserError if it
+  cannot be trained, or not with these flags.
+  """
+  path = run_directory.config_path(args.config, args.run_dir) or default
+  if path is None:
+    raise config_lib.UserError(
+        'a config is needed; give what to train, such as '
+        'configs/atari/pong.gin, or --run_dir of a run to be resumed')
+  config = run_directory.as_begun(
+      gin_config.load(path, args.gin_binding), args.run_dir)
+  if config.experiment.in_process and default is None:
+    raise config_lib.UserError(
+        'ExperimentConfig.in_process leaves no roles to others; set it to '
+        f'False, or use {command_names.command("train")}')
+  beginning.check_names(config)
+  check_sharing(args, config)
+  return config
+
+
 def check_sharing(args: argparse.Namespace,
                   config: Optional[config_lib.Config] = None) -> None:
-  """Raises UserError for a --replay_address and --agent that cannot work.
-
-  `config` is None if it is not known yet.
-  """
+  """Raises UserError for a --replay_address and --agent that cannot work."""
   if (args.replay_address is None) != (args.agent is None):
     raise config_lib.UserError(
         '--replay_address needs --agent, and the reverse: the replay that '
@@ -128,7 +159,7 @@ def check_sharing(args: argparse.Namespace,
   if args.replay_address is None:
     return
   parse_address(args.replay_address, '--replay_address')
-  command_line.check_at_least(args, 'agent', 0)
+  fields.check_range('--agent', args.agent, at_least=0)
   if config is None:
     return
   if not config.num_replayed:
@@ -170,19 +201,18 @@ def check(args: argparse.Namespace) -> None:
   if args.core is not None and not args.supervised:
     raise config_lib.UserError(
         '--core is for actors that train.sh starts; leave it out')
-  command_line.check_at_least(args, 'task', 0)
-  command_line.check_above_0(args, 'wait_secs')
+  fields.check_range('--task', args.task, at_least=0)
+  fields.check_range('--wait_secs', args.wait_secs, above=0)
   if args.role == 'evaluator' and not (args.output or args.run_dir):
     raise config_lib.UserError(
         'an evaluator needs --run_dir, or --output if it cannot see that')
   if args.role == 'actor' and args.profile and not args.run_dir:
     raise config_lib.UserError('--profile needs --run_dir to write to')
+  fields.check_range('--num_agents', args.num_agents, at_least=1)
   if args.role == 'replay':
-    if not args.config:
-      raise config_lib.UserError('a replay needs --config of one of its agents')
-    if args.num_agents is None or args.num_agents < 1:
+    if not args.config or args.num_agents is None:
       raise config_lib.UserError(
-          'a replay needs --num_agents, the number of agents that share it')
+          'a replay needs --config of one of its agents, and --num_agents')
     absent_agents(args)
 
 
@@ -202,22 +232,14 @@ def learner_addresses(args: argparse.Namespace, number: int) -> List[str]:
   addresses = args.learners.split(',') if args.learners else []
   for address in addresses:
     parse_address(address, '--learners')
-  if number == 1 and addresses:
-    raise config_lib.UserError(
-        '--learners is for several, but LearnerConfig.num_learners is 1; '
-        'leave it out, or set that')
-  if number == 1:
-    return []
-  if len(addresses) != number:
+  if len(addresses) != (number if number > 1 else 0):
     raise config_lib.UserError(
         f'LearnerConfig.num_learners is {number}, but --learners gives '
-        f'{plurals.counted(len(addresses), "address")}; give one of each, '
-        'commas between them')
-  if args.task >= number:
-    raise config_lib.UserError(
-        f'--task of a learner must be below {number}, the number of learners, '
-        f'but is {args.task}')
-  if not args.run_dir:
+        f'{plurals.counted(len(addresses), "address")}; give one of each of '
+        'several learners, commas between them')
+  if number > 1:
+    fields.check_range('--task of a learner', args.task, below=number)
+  if number > 1 and not args.run_dir:
     raise config_lib.UserError(
         'several learners need --run_dir, the same directory for all')
   return addresses

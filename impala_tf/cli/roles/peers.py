@@ -24,7 +24,6 @@ from impala_tf.suites import levels
 
 
 def _config_path(args: argparse.Namespace) -> Optional[str]:
-  """Returns the path of the config in the flags; None if there is none."""
   if args.config or not args.run_dir:
     return args.config
   return gin_config.config_path(args.run_dir)
@@ -54,33 +53,24 @@ class LearnerConnection:
                f'{levels.short_name(config.environment.level)} '
                f'({fingerprint_lib.of_config(config)}) from '
                f'{self._args.address} after {self._waiting.restart():.0f} s')
-      self._check(config)
+      path = _config_path(self._args)
+      changed = path and gin_config.differences(
+          gin_config.load(path, self._args.gin_binding), config)
+      if changed:
+        raise config_lib.UserError(
+            f'the learner at {self._args.address} has another config than '
+            f'{path}: {", ".join(changed)}; connect to another, or leave out '
+            '--config and --run_dir (of an evaluator: give --output) to take '
+            'what it has')
       self._config = config
     return self._config
-
-  def _check(self, config: config_lib.Config) -> None:
-    path = _config_path(self._args)
-    if path is None:
-      return
-    if not files.exists(path) and not self._args.config:
-      raise config_lib.UserError(
-          f'{self._args.run_dir} holds no config.gin, so it is not the run '
-          f'directory of the learner at {self._args.address}; leave out '
-          '--run_dir, and give an evaluator --output instead')
-    changed = gin_config.differences(
-        gin_config.load(path, self._args.gin_binding), config)
-    if changed:
-      raise config_lib.UserError(
-          f'the learner at {self._args.address} has another config than '
-          f'{path}: {", ".join(changed)}; connect to another, or leave out '
-          '--config and --run_dir to take what it has')
 
   def control(self, config: config_lib.Config, profile: Any = None
               ) -> control_lib.ActorControl:
     """Makes what the actor's loop asks of this process."""
-    first = [f'sent {child_lib.FIRST} unrolls']
-    if algorithms.architecture(config) == algorithms.SHARED_PARAMETERS:
-      first = [f'learned from {child_lib.FIRST} segment']
+    is_shared = algorithms.architecture(config) == algorithms.SHARED_PARAMETERS
+    first = [f'learned from {child_lib.FIRST} segment' if is_shared else
+             f'sent {child_lib.FIRST} unrolls']
 
     def wait_for_learner():
       self.config()

@@ -24,8 +24,6 @@ from impala_tf.runtime import sizing
 from impala_tf.runtime import user_modules
 from impala_tf.storage import files
 
-RowFn = Callable[[Mapping[str, Any]], None]
-
 
 class Process(local_run.LearnerProcess):
   """The process of a learner among others."""
@@ -34,8 +32,7 @@ class Process(local_run.LearnerProcess):
                config: config_lib.Config):
     """Prints at once which peers a learner started by hand waits for.
 
-    `addresses` are those at which several learners reach one another; empty for
-    a single one.
+    `addresses` are those of several learners for one another.
     """
     played = 'unrolls'
     awaited = f'unrolls that actors send to {args.address}'
@@ -79,7 +76,8 @@ class Process(local_run.LearnerProcess):
 
 
 def _learn(args: argparse.Namespace, config: config_lib.Config, run_dir: str,
-           on_row: RowFn = lambda row: None) -> Optional[int]:
+           on_row: Callable[[Mapping[str, Any]], None] = lambda row: None
+           ) -> Optional[int]:
   """Learns to the end; returns the signal that ended it, if any."""
   addresses = role_flags.learner_addresses(args, config.learner.num_learners)
   process = Process(args, addresses, config)
@@ -103,33 +101,18 @@ def _learn(args: argparse.Namespace, config: config_lib.Config, run_dir: str,
 
 def learner_config(args: argparse.Namespace) -> config_lib.Config:
   """Reads the config; raises UserError if it cannot be trained so."""
-  path = run_directory.config_path(args.config, args.run_dir)
-  if path is None and args.run_dir:
-    raise config_lib.UserError(f'{args.run_dir} holds no run to be resumed; '
-                               'give --config for a new one')
-  if path is None:
-    raise config_lib.UserError('a learner needs --config for a new run, or '
-                               '--run_dir of one to be resumed')
-  config = program.load_for_roles(path, args)
-  role_flags.check_sharing(args, config)
-  _check_num_actors(config)
-  sizing.fit(config)  # Refuses more levels than environments.
-  return config
-
-
-def _check_num_actors(config: config_lib.Config) -> None:
-  """Refuses to have each actor count the actors by its cores."""
-  if config.actor.num_actors is not None:
-    return
+  config = role_flags.load_config(args)
   setting = None
   if config.actor.synchronisation == 'trajectory':
     setting = "ActorConfig.synchronisation = 'trajectory'"
   elif algorithms.architecture(config) == algorithms.SHARED_PARAMETERS:
     setting = f'ExperimentConfig.algorithm = {config.experiment.algorithm!r}'
-  if setting is not None:
+  if setting is not None and config.actor.num_actors is None:
     raise config_lib.UserError(
         f'{setting} needs ActorConfig.num_actors where actors are started one '
         'by one: their machines may have other numbers of cores')
+  sizing.fit(config)  # Refuses more levels than environments.
+  return config
 
 
 def run_learner(args: argparse.Namespace) -> int:
