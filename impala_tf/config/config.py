@@ -5,12 +5,21 @@ import json
 import typing
 from typing import Any, Dict, Iterator, Optional, Tuple, Type
 
-from impala_tf.config import agent as agent_lib
-from impala_tf.config import algorithms
-from impala_tf.config import environment as env_lib
-from impala_tf.config import fields
-from impala_tf.config import population as pbt_lib
-from impala_tf.config import run
+from impala_tf.config.actor import ActorConfig
+from impala_tf.config.agent import AgentConfig
+from impala_tf.config.asynchronous import AsyncConfig
+from impala_tf.config.atari import AtariConfig
+from impala_tf.config.dmlab import DmlabConfig
+from impala_tf.config.environment import EnvironmentConfig
+from impala_tf.config.experiment import ExperimentConfig
+from impala_tf.config.fields import ConfigError
+from impala_tf.config.impala import ImpalaConfig
+from impala_tf.config.laser import LaserConfig
+from impala_tf.config.learner import LearnerConfig
+from impala_tf.config.optimizer import OptimizerConfig
+from impala_tf.config.population import PopulationConfig
+from impala_tf.config.replay import ReplayConfig
+from impala_tf.config.vizdoom import VizdoomConfig
 
 # Whether it is broken, and the message in that case.
 _Rule = Tuple[Any, str]
@@ -23,27 +32,27 @@ class Config:
   Raises:
     ConfigError: two values do not go together.
   """
-  experiment: run.ExperimentConfig = run.ExperimentConfig()
-  environment: env_lib.EnvironmentConfig = env_lib.EnvironmentConfig()
-  atari: env_lib.AtariConfig = env_lib.AtariConfig()
-  dmlab: env_lib.DmlabConfig = env_lib.DmlabConfig()
-  vizdoom: env_lib.VizdoomConfig = env_lib.VizdoomConfig()
-  agent: agent_lib.AgentConfig = agent_lib.AgentConfig()
-  impala: algorithms.ImpalaConfig = algorithms.ImpalaConfig()
-  laser: algorithms.LaserConfig = algorithms.LaserConfig()
-  optimizer: algorithms.OptimizerConfig = algorithms.OptimizerConfig()
-  actor: run.ActorConfig = run.ActorConfig()
-  learner: run.LearnerConfig = run.LearnerConfig()
-  replay: run.ReplayConfig = run.ReplayConfig()
-  population: pbt_lib.PopulationConfig = pbt_lib.PopulationConfig()
-  asynchronous: algorithms.AsyncConfig = algorithms.AsyncConfig()
+  experiment: ExperimentConfig = ExperimentConfig()
+  environment: EnvironmentConfig = EnvironmentConfig()
+  atari: AtariConfig = AtariConfig()
+  dmlab: DmlabConfig = DmlabConfig()
+  vizdoom: VizdoomConfig = VizdoomConfig()
+  agent: AgentConfig = AgentConfig()
+  impala: ImpalaConfig = ImpalaConfig()
+  laser: LaserConfig = LaserConfig()
+  optimizer: OptimizerConfig = OptimizerConfig()
+  actor: ActorConfig = ActorConfig()
+  learner: LearnerConfig = LearnerConfig()
+  replay: ReplayConfig = ReplayConfig()
+  population: PopulationConfig = PopulationConfig()
+  asynchronous: AsyncConfig = AsyncConfig()
 
   def __post_init__(self):
     for is_broken, message in (
         *self._rules_of_replay(), *self._rules_of_processes(),
         *self._rules_of_synchronisation()):
       if is_broken:
-        raise fields.ConfigError(message)
+        raise ConfigError(message)
 
   def _rules_of_replay(self) -> Iterator[_Rule]:
     batch_size = self.learner.batch_size
@@ -172,11 +181,11 @@ def from_json(text: str) -> Config:
     given = {f'{name}.{option}' for name, options in values.items()
              for option in options.keys()}
   except (AttributeError, ValueError) as error:
-    raise fields.ConfigError(f'this is no config ({error})') from error
+    raise ConfigError(f'this is no config ({error})') from error
   known = {f'{name}.{field.name}' for name, section in sections().items()
            for field in dataclasses.fields(section)}
   for name in sorted(known ^ given):
-    raise fields.ConfigError(
+    raise ConfigError(
         f'the config is of another version of impala_tf: {name} is '
         f'{"missing" if name in known else "unknown"}; install the same '
         'version on all machines')

@@ -1,0 +1,37 @@
+"""Options of DeepMind Lab."""
+
+import dataclasses
+from typing import Optional
+
+from impala_tf.config import fields
+
+
+@dataclasses.dataclass(frozen=True)
+class DmlabConfig(fields.Section):
+  """Settings of DeepMind Lab (table D.3).
+
+  Attributes:
+    action_repeats: frames an action is held.
+    height, width: size of an observation.
+    renderer: 'software' needs no GPU, 'hardware' does.
+    dataset_path: directory of the photographs that two psychlab levels show
+      (brady_konkle_oliva2008), or 'dummy' for plain colours in their place;
+      None: there are none.
+    level_cache_dir: directory of compiled maps, shared by all processes and
+      kept between runs; it grows to 5 GB. None: each map is compiled anew.
+    num_seeds: different episodes of each level in training. With few, maps come
+      again and are cached. None: 2^31 - 1, as in the published code. Evaluation
+      always has as many others.
+  """
+  action_repeats: int = fields.option(
+      4, at_least=1, unit='frames', source='table D.3')
+  height: int = fields.option(
+      72, at_least=36, unit='pixels', source='table D.3')
+  width: int = fields.option(96, at_least=36, unit='pixels', source='table D.3')
+  renderer: str = fields.option('software', choices=('software', 'hardware'))
+  dataset_path: Optional[str] = fields.option(None)
+  level_cache_dir: Optional[str] = fields.option(
+      '~/.cache/impala_tf/dmlab_maps')
+  num_seeds: Optional[int] = fields.option(
+      None, at_least=1, at_most=2**31 - 1, unit='episodes',
+      source='published code')
