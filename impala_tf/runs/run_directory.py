@@ -19,7 +19,6 @@ from impala_tf import config as config_lib
 from impala_tf.runs import gin_config
 from impala_tf.runs import history
 from impala_tf.runs import metrics
-from impala_tf.runs import url_lock
 from impala_tf.storage import files
 from impala_tf.suites import levels
 
@@ -175,28 +174,30 @@ def _writing(path: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def locking(path: str) -> Iterator[int]:
-  """Holds a lock file, whose descriptor it yields; see `url_lock.owning`."""
+  """Holds a lock file, whose descriptor it yields.
+
+  Raises BlockingIOError if another process holds it.
+  """
   with open(path, 'wb') as lock:
-    try:
-      fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-      raise url_lock.OwnedError from None
+    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     yield lock.fileno()
 
 
 @contextlib.contextmanager
 def _alone(path: str) -> Iterator[None]:
-  """Keeps other processes out; raises RunDirectoryError if one is in."""
-  owning = url_lock.owning if files.is_url(path) else locking
+  """Keeps other processes out; raises RunDirectoryError if one is in.
+
+  Stores behind URLs have no locks: nobody is kept out there.
+  """
   with contextlib.ExitStack() as stack:
-    try:
-      with _writing(path):
-        stack.enter_context(owning(os.path.join(path, LOCK)))
-    except url_lock.OwnedError as error:
-      whose = f' ({error})' if str(error) else ''
-      raise RunDirectoryError(
-          f'another process is training in {path}{whose}; wait for it, or '
-          'choose another --run_dir') from None
+    with _writing(path):
+      try:
+        if not files.is_url(path):
+          stack.enter_context(locking(os.path.join(path, LOCK)))
+      except BlockingIOError:
+        raise RunDirectoryError(
+            f'another process is training in {path}; wait for it, or choose '
+            'another --run_dir') from None
     yield
 
 

@@ -20,7 +20,6 @@ from impala_tf import config as config_lib
 from impala_tf.runs import gin_config
 from impala_tf.runs import metrics
 from impala_tf.runs import run_directory
-from impala_tf.runs import url_lock
 from impala_tf.runtime import user_modules
 from impala_tf.storage import files
 from impala_tf.storage import shipped
@@ -164,7 +163,7 @@ def claim(path: str, config: plan_lib.SweepConfig,
     try:
       lock = stack.enter_context(
           run_directory.locking(str(directory / run_directory.LOCK)))
-    except url_lock.OwnedError:
+    except BlockingIOError:
       raise run_directory.RunDirectoryError(
           f'a {kind.name} is running in {path}, or runs of one that was killed '
           f'are still ending; wait for it, or choose another {kind.flag}'
