@@ -9,11 +9,8 @@ import time
 import pytest
 import reverb
 
-from impala_tf.runs import metrics
 from impala_tf.runtime import ports
-from impala_tf.sweeps import results as results_lib
 from tests.fixtures import programs
-from tests.fixtures import sweep_files
 from tests.fixtures.faults import runs
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -155,73 +152,3 @@ def test_learner_of_an_agent_is_killed_and_the_others_wait_for_it(
       _check_rows(agent)
   fault.report('kill -9 of the learner of an agent that shares a replay',
                lost='')
-
-
-def _frames(tmp_path):
-  """Returns the frames of both agents."""
-  found = []
-  for name in ('slow', 'fast'):
-    rows = metrics.read_rows(
-        str(tmp_path / 'sweep/runs/catch/default' / name / 'seed_1'))
-    found.append(rows[-1]['frames'] if rows else 0)
-  return found
-
-
-def _processes(tmp_path):
-  """Lists the processes of the sweep's runs, and of its replay."""
-  sweep_dir = tmp_path / 'sweep'
-  task = sweep_dir / 'tasks' / 'catch.gin'
-  return [*programs.pids('impala_tf', 'train', str(task)),
-          *programs.pids('replay', f'--config={task}')]
-
-
-@pytest.mark.nightly
-def test_sweep_goes_on_when_its_replay_is_killed_and_stops_as_a_whole(
-    tmp_path, fault):
-  total = 100_000 * fault.tries
-  path = sweep_files.write(
-      tmp_path / 'sweep.gin', shared_replay=True, points={
-          'slow': {'OptimizerConfig.learning_rate': 0.001},
-          'fast': {'OptimizerConfig.learning_rate': 0.004}},
-      fixed={
-          'ExperimentConfig.total_frames': total,
-          'ExperimentConfig.in_process': True,
-          'LearnerConfig.batch_size': 16, 'LearnerConfig.unroll_length': 5,
-          'ActorConfig.num_actors': 1, 'ActorConfig.num_envs': 4,
-          'ReplayConfig.replay_fraction': 0.5})
-  command = ('impala_tf', 'sweep', path, f'--sweep_dir={tmp_path / "sweep"}')
-  for _ in range(fault.tries):
-    with programs.running('-m', *command) as process:
-
-      def wait(condition, what):
-        programs.wait_until(
-            lambda: condition() or process.poll() is not None, what,  # noqa: B023
-            runs.DEADLINE_SECS)
-        assert process.poll() is None, process.communicate()  # noqa: B023
-
-      def wait_for_frames():
-        before = _frames(tmp_path)
-        wait(lambda: all(now >= then + 200 for now, then in  # noqa: B023
-                         zip(_frames(tmp_path), before)), 'frames')  # noqa: B023
-
-      wait_for_frames()
-      pid, = programs.pids('replay', '--supervised',
-                           f'--config={tmp_path}/sweep/tasks/catch.gin')
-      programs.kill(pid)
-      wait_for_frames()
-      with fault.recovery():
-        process.send_signal(signal.SIGINT)
-        output, errors = process.communicate(timeout=runs.DEADLINE_SECS)
-    assert process.returncode == 130, errors
-    assert not _processes(tmp_path)
-    assert 'Stopped with 0 of 2 runs finished' in output
-  ran = programs.run(*command, timeout=runs.DEADLINE_SECS * fault.tries)
-  assert ran.returncode == 0, ran.stderr
-  results = results_lib.from_csv(
-      (tmp_path / 'sweep' / 'results.csv').read_text())
-  assert [r.run.bindings['ExperimentConfig.seed'] for r in results] == [1, 2]
-  assert [r.frames for r in results] == [total] * 2
-  assert re.search(
-      rf'catch +default +1 +{2 * total:,d} +{total:,d} +{total:,d}$',
-      ran.stdout, re.MULTILINE), ran.stdout
-  fault.report('Ctrl-C of a sweep whose replay was killed', lost='')

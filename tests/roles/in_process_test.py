@@ -8,7 +8,6 @@ import pytest
 
 from impala_tf import config as config_lib
 from impala_tf.agents import saved
-from impala_tf.algorithms import table
 from impala_tf.core import experiment
 from impala_tf.core import queue as queue_lib
 from impala_tf.roles import endpoint
@@ -17,8 +16,6 @@ from impala_tf.roles import learner_parts
 from impala_tf.runtime import learner_group
 from impala_tf.runtime import precision
 from impala_tf.runtime import user_modules
-from tests.fixtures import conventions
-from tests.fixtures import dummy_algorithm
 from tests.fixtures import hosts
 from tests.fixtures import limits
 from tests.fixtures import locks
@@ -208,33 +205,6 @@ def test_reward_on_which_a_time_limit_falls_is_learned(
   hosts.run_in_process(config, tmp_path)
   # Half of it by chance.
   assert np.mean(_evaluate(tmp_path, config, 100).returns) > 0.8
-
-
-@pytest.mark.parametrize('picture', conventions.PICTURES)
-@pytest.mark.slow
-def test_pictures_of_every_convention_are_learned(tmp_path, picture):
-  user_modules.load([conventions.MODULE])
-  config = dataclasses.replace(
-      _config(total_frames=8_000),
-      environment=config_lib.EnvironmentConfig(
-          level=conventions.LEVEL, kwargs={'picture': picture}),
-      agent=config_lib.AgentConfig(torso='auto', hidden_size=32),
-      impala=config_lib.ImpalaConfig(entropy_cost=0.001),
-      optimizer=config_lib.OptimizerConfig(learning_rate=0.002),
-      actor=config_lib.ActorConfig(num_envs=8),
-      learner=config_lib.LearnerConfig(batch_size=8, unroll_length=10))
-  assert max(row.get('episode_return') or 0 for row in _rows(
-      config, tmp_path)) > 0.9 * conventions.NUM_STEPS
-
-
-def test_stopped_run_goes_on_where_it_was(rows, tmp_path):
-  host = hosts.StoppedAfter(3)
-  _rows(_config(), tmp_path, host)
-  assert [row['updates'] for row in host.rows] == [1, 2, 3]
-  resumed = _rows(_config(), tmp_path)
-  assert [row['updates'] for row in resumed] == list(range(1, _UPDATES + 1))
-  for name in ('frames', 'learning_rate'):
-    assert [r[name] for r in resumed] == [r[name] for r in rows]
 
 
 @pytest.mark.parametrize('synchronisation', ['none', 'step'])
@@ -448,30 +418,6 @@ def test_resumed_run_of_another_config_has_its_replay_again(tmp_path):
   assert row['replay_occupancy'] >= host.rows[-1]['replay_occupancy'] > 0
   assert row['unrolls_refused'] == 0
   assert row['frames'] == host.rows[-1]['frames'] + 2 * 5
-
-
-def test_algorithm_is_a_file_and_a_row(tmp_path, monkeypatch):
-  monkeypatch.setitem(
-      table.ROWS, 'dummy', table.Row(lambda: dummy_algorithm.ALGORITHM))
-  dummy_algorithm.STEPS.clear()
-  config = _config(algorithm='dummy', total_frames=2 * _FRAMES_PER_UPDATE)
-  rows = _rows(config, tmp_path)
-  assert [row['updates'] for row in rows] == [1, 2]
-  # Its loss is what was learned from, and its own `after_step` was called once
-  # an update with its totals.
-  assert all(row['gradient_norm'] > 0 for row in rows)
-  assert all(row['dummy/mean_square'] == row['loss/total'] / 4 for row in rows)
-  assert dummy_algorithm.STEPS == [4., 4.]
-  assert 'rho/mean' not in rows[0]
-
-
-@pytest.mark.parametrize('config, words', [
-    (_with(_multi_level(), 'environment', level='tmaze/1,catch'),
-     'learned together'),
-    (_replaying(capacity_unrolls=10**9), 'GiB of memory')])
-def test_config_that_cannot_be_trained_is_refused(config, words, tmp_path):
-  with pytest.raises(config_lib.ConfigError, match=words):
-    _rows(config, tmp_path)
 
 
 @pytest.mark.slow

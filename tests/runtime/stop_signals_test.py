@@ -1,7 +1,6 @@
 """Tests of signals to stop, which count within the context only."""
 
 import signal
-import threading
 
 import pytest
 
@@ -61,20 +60,6 @@ def test_repeated_signal_may_be_handled_as_before():
         signal.raise_signal(signal.SIGINT)
   finally:
     signal.signal(signal.SIGINT, before)
-
-
-def test_other_thread_than_the_main_one_notes_none():
-  noted = []
-
-  def enter():
-    with stop_signals.StopSignals() as signals:
-      noted.append(signals.first)
-
-  handler = signal.getsignal(signal.SIGINT)
-  thread = threading.Thread(target=enter)
-  thread.start()
-  thread.join()
-  assert noted == [None] and signal.getsignal(signal.SIGINT) is handler
 
 
 def _interrupted(ending, code, signum):
