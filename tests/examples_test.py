@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from impala_tf.agents import saved
-from impala_tf.cli import train
 from impala_tf.runs import metrics
 from impala_tf.runtime import user_modules
 from impala_tf.storage import checkpoint
@@ -41,17 +40,6 @@ def test_all_files_at_once_in_every_process(tmp_path):
   with pytest.raises(checkpoint.CheckpointError, match=(
       "is 'my_torso'; .* once the file that registers it was imported")):
     saved.load_agent(str(tmp_path))
-
-
-@pytest.mark.usefixtures('modules_forgotten')
-def test_error_in_a_file_is_refused_before_anything_is_written(
-    refused, tmp_path):
-  bad = tmp_path / 'my_bad_file.py'
-  bad.write_text('\n1 / 0')
-  line = refused(train.main, 'configs/catch.gin',
-                 f'--run_dir={tmp_path / "run"}', f'--import={bad}')
-  assert line.startswith(f'error: --import: {bad}, line 2: ZeroDivisionError')
-  assert not (tmp_path / 'run').exists()
 
 
 @pytest.mark.usefixtures('modules_forgotten')

@@ -171,16 +171,6 @@ def test_deterministic_actions_are_the_most_probable(use_lstm):
           player.core_state.last_action, output.action)
 
 
-def test_new_parameters_act_from_the_next_call_on():
-  agent = _agent()
-  player = acting.Policy(agent, NUM_ENVS, 1)
-  before = player.act(_env_output()).policy_logits
-  for v in agent.trainable_variables:
-    v.assign(tf.zeros_like(v))
-  after = player.act(_env_output()).policy_logits
-  assert np.any(before) and not np.any(after)
-
-
 def test_a_step_makes_one_tensor(monkeypatch):
   """Each leaks memory on Python 3.11."""
   player = acting.Policy(_agent(), NUM_ENVS, 1)

@@ -1,8 +1,5 @@
 """The table of torsos: names that are there, taken or unknown."""
 
-import subprocess
-import sys
-
 import pytest
 
 import impala_tf
@@ -54,14 +51,3 @@ def test_torso_that_does_not_fit_is_refused_with_a_remedy(name, shape, words):
   with pytest.raises(config_lib.ConfigError, match=words) as error:
     torsos.fitting(name, shape)
   assert '\n' not in str(error.value)
-
-
-def test_api_that_looks_names_up_imports_no_tensorflow():
-  program = ('import sys, impala_tf; '
-             'from impala_tf.agents import torsos; '
-             'impala_tf.register_torso("a"); impala_tf.register_domain; '
-             'impala_tf.register_algorithm; torsos.check("mlp"); '
-             'print(hasattr(impala_tf, "nope"), "tensorflow" in sys.modules)')
-  ran = subprocess.run([sys.executable, '-c', program], check=True, text=True,
-                       capture_output=True)
-  assert ran.stdout == 'False False\n'

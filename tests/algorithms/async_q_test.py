@@ -47,9 +47,10 @@ def _unroll():
   step_type = np.full([T + 1, B], loss_inputs.MID, np.uint8)
   discount = np.ones([T + 1, B], np.float32)
   step_type[3, 1:], discount[3, 1] = loss_inputs.FIRST, 0
+  rewards = _columns(REWARDS)
+  rewards[3, 2] = np.nan  # Behind the time limit nothing counts.
   return tf.nest.map_structure(tf.constant, loss_inputs.unroll(
-      _columns(ACTIONS), _columns(VALUES), _columns(REWARDS), step_type,
-      discount))
+      _columns(ACTIONS), _columns(VALUES), rewards, step_type, discount))
 
 
 def _loss(name, **options):

@@ -25,16 +25,6 @@ def test_there_is_a_column_for_each_dtype(packed):
     assert spec.name == f'{spec.dtype.name}_{size}'
 
 
-def test_batches_come_back_whole(packed):
-  originals = [unrolls.numbered(n) for n in range(3)]
-  columns = [np.stack(c) for c in zip(*(
-      unrolls.columns(original, STAMP) for original in originals))]
-  batch = packed.unpack([tf.constant(column) for column in columns])
-  for i, original in enumerate(originals):
-    unrolls.assert_equal(
-        tf.nest.map_structure(lambda t: t.numpy()[i], batch), original)  # noqa: B023
-
-
 def test_allocated_unrolls_are_views_of_their_columns(packed):
   allocated = packed.allocate(3)
   original = unrolls.numbered(2)

@@ -78,9 +78,6 @@ class FakeEnvironment(environment.BatchedEnvironment):
   def render(self):
     raise NotImplementedError
 
-  def close(self):
-    pass
-
 
 class FakeWriter:
   """A writer that keeps copies, as the protocol says."""

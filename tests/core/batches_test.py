@@ -36,11 +36,14 @@ def served():
   return queue, writer, _reader(address)
 
 
+def _serve(*tables):
+  return f'localhost:{queue_lib.make_server(tables, None).port}'
+
+
 def _serve_queue():
   """Returns a large queue and its server's address."""
   queue = queue_lib.make_queue(unrolls.spec(), 128)
-  server = queue_lib.make_server([queue], None)
-  return queue, f'localhost:{server.port}'
+  return queue, _serve(queue)
 
 
 def _reader(address, num_unrolls=B, replay=None, in_order=True, **wanted):
@@ -159,10 +162,9 @@ def test_no_unroll_is_lost_that_comes_as_reverb_stops_waiting(
   """Reverb stops waiting every 3 s; many queues and tries, as it is a race."""
   names, secs = [f'queue_{i}' for i in range(32)], 3.
   spec = unrolls.spec()
-  server = queue_lib.make_server([
+  address = _serve(*(
       reverb.Table.queue(name, 64, signature=packing.Packing(spec).signature)
-      for name in names], None)
-  address = f'localhost:{server.port}'
+      for name in names))
   readers = [batches_lib.BatchReader(batches_lib.make_batches(
       sampling.Source(address, name, batch_size, in_order),
       packing.Packing(spec))) for name in names]
@@ -224,8 +226,7 @@ def _with_replay():
   spec = unrolls.spec()
   tables = (queue_lib.make_replay(spec, 6, memory_bytes=1 << 30),
             queue_lib.make_queue(spec, 64))
-  server = queue_lib.make_server(tables, None)
-  address = f'localhost:{server.port}'
+  address = _serve(*tables)
   reader = _reader(address, 3, _replayed(address, 2))
   writer = queue_lib.UnrollWriter(address, spec, (queue_lib.REPLAY,
                                                   queue_lib.QUEUE))
@@ -347,8 +348,7 @@ def _with_episodes():
   spec = unrolls.spec()
   tables = (queue_lib.make_replay(spec, 60, 1 << 30, episode_unrolls=4),
             queue_lib.make_queue(spec, 64))
-  server = queue_lib.make_server(tables, None)
-  address = f'localhost:{server.port}'
+  address = _serve(*tables)
   chains = episodes.Chains(4, num_envs=1)
   writer = queue_lib.UnrollWriter(
       address, spec, (queue_lib.REPLAY, queue_lib.QUEUE),
@@ -418,9 +418,8 @@ def test_an_episode_with_a_spoilt_unroll_is_left_out(with_episodes):
 def _shared():
   """Makes a queue, a shared replay and a function that makes writers."""
   spec = unrolls.spec()
-  elsewhere = queue_lib.make_server(
-      [queue_lib.make_replay(spec, 64, memory_bytes=1 << 30)], None)
-  addresses = [_serve_queue()[1], f'localhost:{elsewhere.port}']
+  addresses = [_serve_queue()[1], _serve(
+      queue_lib.make_replay(spec, 64, memory_bytes=1 << 30))]
 
   def make_writer(agent, tables=(queue_lib.REPLAY,), fingerprint=5):
     return queue_lib.UnrollWriter(

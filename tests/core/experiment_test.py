@@ -12,12 +12,11 @@ from impala_tf.envs import catch
 from tests.fixtures import unrolls
 
 
-def _config(seed=1, **experiment_options):
+def _config(seed=1, in_process=True):
   """Makes a config of Catch; 3 environments do not fill batches of 4 evenly."""
-  options = {'total_frames': 160, **experiment_options}
   return config_lib.Config(
       experiment=config_lib.ExperimentConfig(
-          seed=seed, in_process=True, **options),
+          seed=seed, total_frames=160, in_process=in_process),
       environment=config_lib.EnvironmentConfig(level='catch'),
       agent=config_lib.AgentConfig(torso='mlp', hidden_size=16),
       actor=config_lib.ActorConfig(num_envs=3),
@@ -40,10 +39,8 @@ def test_order_is_kept_if_runs_must_be_repeatable(
   monkeypatch.setattr(
       transport.batches_lib, 'make_batches',
       lambda source, *_: asked.append(source.in_order))
-  config = _config()
-  config = dataclasses.replace(config, experiment=dataclasses.replace(
-      config.experiment, in_process=is_in_process))
-  transport.make_batches(config, unrolls.spec(), 'localhost:0')
+  transport.make_batches(
+      _config(in_process=is_in_process), unrolls.spec(), 'localhost:0')
   assert asked == [is_in_process]
 
 

@@ -1,6 +1,5 @@
 """The learner's loop over fakes: its calls, their order, and its rows."""
 
-
 import dm_env
 import numpy as np
 import pytest
@@ -10,7 +9,7 @@ from impala_tf import config as config_lib
 from impala_tf import types
 from impala_tf.core import loop
 from impala_tf.optimizers import hyperparameters
-from impala_tf.replay import kinds
+from impala_tf.replay import sources
 from impala_tf.runs import level_metrics
 from impala_tf.runs import metrics
 from impala_tf.runs import skipped_updates
@@ -96,7 +95,8 @@ class _Run:
     checkpoints = training_log.Checkpoints(
         checkpoint_secs, save or _note(self.saved), self.learner, log)
     num_replayed = len(unrolls[0].level_index) - num_fresh
-    replayed = [kinds.ReplayColumns(num_replayed, list)] if num_replayed else []
+    replayed = ([sources.ReplayColumns(num_replayed, list)] if num_replayed
+                else [])
 
     config = config_lib.ExperimentConfig(
         total_frames=total_frames, stop_at_return=stop_at_return)
@@ -221,6 +221,9 @@ def test_rows_are_of_the_unrolls_of_all_learners(tmp_path):
   assert row['policy_lag'] == (0 + 2) / 2 and row['policy_lag_max'] == 2
   assert row['replayed/policy_lag'] == (1 + 3) / 2
   assert row['level/catch/frames'] == 2 * 2 * FRAMES // 2
+  assert row['level/catch/episode_return'] == (5 + 3) / 2
+  assert row['level/tmaze/1/frames'] == 0
+  assert 'level/tmaze/1/episode_return' not in row
 
 
 def test_row_summarises_the_updates_since_the_last(tmp_path):
@@ -250,19 +253,6 @@ def test_episodes_count_once_at_their_ends_and_lost_ones_in_a_column(tmp_path):
   assert row['episodes'] == 2 and row['episodes_lost'] == 1
   assert row['episode_return'] == 2. and row['episode_steps'] == 7.
   assert 'level/catch/episode_return' in row
-
-
-def test_replayed_unrolls_count_for_their_own_lag_alone(tmp_path):
-  # Versions are 0 and -1: the second unroll of the batch is a replayed one.
-  run = _Run(tmp_path, [_unroll(returns=[5., 1., 3.], step_type=FIRST)],
-             num_fresh=1, levels=('tmaze/1', 'catch'))
-  row, = run.rows
-  assert row['level/tmaze/1/frames'] == 0
-  assert 'level/tmaze/1/episode_return' not in row
-  assert row['level/catch/episode_return'] == 4.
-  assert row['policy_lag'] == row['policy_lag_max'] == 0
-  assert row['replayed/policy_lag'] == 1
-  assert row['episodes'] == 2 and row['episode_return'] == (5 + 3) / 2
 
 
 def test_best_return_is_of_full_windows_and_never_falls(tmp_path):

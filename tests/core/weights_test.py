@@ -1,6 +1,7 @@
 """Actors get the newest parameters, whole or not at all."""
 
 import contextlib
+import functools
 import itertools
 import os
 import signal
@@ -60,12 +61,7 @@ def _ends():
            weights.Fetcher(address, actors))
 
 
-def _until(condition):
-  """Waits until the condition holds; fails after half a minute."""
-  deadline = time.monotonic() + 30.
-  while not condition():
-    assert time.monotonic() < deadline
-    time.sleep(0.01)
+_until = functools.partial(programs.wait_until, what='parameters')
 
 
 def test_first_parameters_are_waited_for_as_long_as_the_caller_will(ends):
@@ -273,9 +269,8 @@ def test_updates_do_not_wait_for_a_server_that_was_stopped():
     start = time.monotonic()
     for version in range(1, 4):
       publisher.publish(version)
-      programs.wait_until(
-          lambda: reader.is_there() and reader.read(lambda parameters: None),
-          'parameters')
+      _until(
+          lambda: reader.is_there() and reader.read(lambda parameters: None))
     assert time.monotonic() - start < 30  # It would never answer.
 
 

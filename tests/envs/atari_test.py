@@ -229,18 +229,6 @@ def _held(env, action):
   return row.observation.copy()
 
 
-@pytest.mark.parametrize('game, hint', [
-    ('pnog', 'did you mean atari/pong[?]'),
-    ('MsPacman-v5', 'did you mean atari/ms_pacman[?]'),
-    ('xyzzy', 'snake case'),
-    ('combat', 'no level'),  # For two; the emulator would end us.
-])
-def test_unknown_game_is_refused_with_the_nearest(game, hint):
-  with pytest.raises(config.ConfigError, match=hint) as error:
-    atari.check_game(game)
-  assert f'atari/{game}' in str(error.value)
-
-
 def _shrunk(screen):
   """Makes of a screen in colour what the agent sees of it."""
   cv2 = pytest.importorskip('cv2')  # It shrinks as ALE does.

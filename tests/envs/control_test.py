@@ -93,23 +93,6 @@ def test_a_task_that_terminates_has_discount_0(monkeypatch):
                   ([MID, MID], [1, 1])]
 
 
-def test_task_that_fails_seldom_is_made_anew(monkeypatch):
-  from dm_control.suite import cartpole
-  env = control.ControlEnvironment('cartpole/balance', E, seed=0)
-  env.reset()
-  actions = np.zeros((E, 1), np.float32)
-  for _ in range(60):
-    env.step(actions)
-  rewards = iter([1.])  # The second raises StopIteration.
-  with monkeypatch.context() as patch:
-    patch.setattr(cartpole.Balance, 'get_reward',
-                  lambda self, physics: next(rewards))
-    row = env.step(actions)
-  assert row.step_type.tolist() == [MID, FIRST]
-  assert row.discount.tolist() == [1, 1]
-  assert (env.step(actions).step_type == MID).all()
-
-
 @pytest.mark.skipif(egl.obstacle() != '', reason=egl.obstacle())
 # 'escape' draws its height field when an episode begins; 'CMU' terminates.
 @pytest.mark.parametrize('name', [

@@ -148,21 +148,3 @@ def test_only_functions_of_imported_modules_are_levels(make, level, words):
   del make
   with pytest.raises(config_lib.ConfigError, match=words):
     factory.check_level(level)
-
-
-class _Rare(Echo):
-  """An environment whose 150th step fails."""
-
-  def step(self, action):
-    if len(self.actions) == 149:
-      raise OSError('the simulator is gone')
-    return super().step(action)
-
-
-def test_environment_that_fails_seldom_is_made_anew(make):
-  env, made = make(lambda seed: _Rare(_DISCRETE, seed=seed))
-  env.reset()
-  for _ in range(150):
-    timestep = env.step(np.zeros(1, np.int32))
-  assert (timestep.step_type == FIRST).all() and made[0].is_closed
-  assert made[0].seed == 3 != made[1].seed

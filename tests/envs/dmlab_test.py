@@ -280,19 +280,6 @@ def test_error_in_play_is_one_line_with_the_level(
   assert raised.value.__cause__ is error
 
 
-def test_simulator_that_fails_seldom_is_made_anew(lab):
-  env = _make()
-  env.reset()
-  _play(env, 60)
-  lab.failures['step'] = RuntimeError('lost')
-  row = _play(env, 1)
-  assert row.step_type.tolist() == [FIRST, MID]
-  assert row.discount.tolist() == [1, 1]
-  assert [made.level for made in lab.labs] == [lab.labs[0].level] * 3
-  assert not lab.labs[0].close()  # It was closed already.
-  _play(env, STEPS_AN_EPISODE)
-
-
 def test_close_closes_all_and_leaves_no_files(lab):
   env = _make(name='explore_goal_locations_small')
   env.reset()

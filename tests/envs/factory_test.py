@@ -73,6 +73,10 @@ def test_a_lost_life_ends_an_episode_in_training_only(training, option, ends):
     ('', 'must be'), ('pong', "mean 'atari/pong'"), ('Catch', "mean 'catch'"),
     ('catch/', 'must be'), ('atari', 'must be'), ('procgen/coinrun', 'must be'),
     ('catch/delayed/5', "mean 'catch/delayed'"), ('tmaze/0', '1 to 1000 cells'),
+    ('atari/pnog', 'atari/pnog.*did you mean atari/pong[?]'),
+    ('atari/MsPacman-v5', 'did you mean atari/ms_pacman[?]'),
+    ('atari/xyzzy', 'atari/xyzzy.*snake case'),
+    ('atari/combat', 'no level'),  # For two; the emulator would end us.
     ('dmlab30/watermaze', 'mean dmlab30/rooms_watermaze'),
     ('dmlab/rooms_watermaze', 'no level'),
     ('vizdoom/defend_center', 'mean vizdoom/defend_the_center')])
@@ -100,11 +104,18 @@ def test_name_that_gymnasium_may_know_is_left_to_it(level):
   factory.check_level(level)
 
 
-def test_check_at_launch_imports_nothing_heavy():
+def test_checks_at_launch_import_nothing_heavy():
   program = """
 import sys
+import impala_tf
 from impala_tf import config
+from impala_tf.agents import torsos
+from impala_tf.algorithms import table
 from impala_tf.envs import factory
+impala_tf.register_torso('mine')
+impala_tf.register_domain, impala_tf.register_algorithm
+torsos.check('mlp')
+table.check(config.Config())
 for level in ('atari/pong', 'catch', 'tmaze/10', 'cartpole_swingup',
               'minigrid/DoorKey-5x5-v0', 'gym/CartPole-v1',
               'control/cartpole/balance', 'vizdoom/basic'):

@@ -74,14 +74,6 @@ class _Moves(_Counter):
     return action.astype(float), float(action.sum()), False, False, {}
 
 
-class _Words(_Counter):
-  """An environment that observes words."""
-
-  def __init__(self, render_mode=None):
-    super().__init__(render_mode)
-    self.observation_space = gymnasium.spaces.Text(3)
-
-
 class _Masked(_Counter):
   """An environment that ends with action 2 and has a mask at each step.
 
@@ -138,7 +130,6 @@ def _registered(monkeypatch):
   for kind in _MOVES:
     gymnasium.register(f'Moves-{kind}-v0', _Moves, kwargs={'kind': kind})
   gymnasium.register('Counter-v0', _Counter)
-  gymnasium.register('Counter-Words-v0', _Words)
   gymnasium.register('Masked-v0', _Masked)
   gymnasium.register('No-Reset-v0', _NoReset)
   gymnasium.register('Moves-Masked-v0', _Masked,
@@ -150,25 +141,6 @@ def _begun(env_id, num_envs, seed=0, **options):
   env = gym.GymEnvironment(env_id, num_envs, seed, **options)
   env.reset()
   return env
-
-
-def _row(env, actions):
-  """Plays a step; returns (type, reward, discount) of each environment."""
-  row = env.step(np.array(actions, np.int32))
-  return list(zip(row.step_type, row.reward, row.discount))
-
-
-def test_each_end_has_its_row_and_termination_wins():
-  env = _begun('Counter-v0', 5)
-  # Actions from 0 here are -1 to 3 there, and the reward is theirs.
-  assert _row(env, [0, 1, 2, 3, 4]) == [
-      (MID, -1, 1),    # An ordinary step,
-      (MID, 0, 1),     # another,
-      (FIRST, 1, 0),   # terminated,
-      (LAST, 2, 1),    # truncated,
-      (FIRST, 3, 0)]   # both.
-  # No action is played after a time limit.
-  assert _row(env, [0, 0, 0, 4, 0])[3] == (FIRST, 0, 1)
 
 
 def test_environment_i_has_seed_plus_i_and_only_the_first_reset_seeds():
@@ -235,8 +207,8 @@ def test_reset_that_fails_is_one_line_and_leaves_nothing_open():
 
 def test_picture_is_of_environment_0():
   env = _begun('Counter-v0', 2)
-  _row(env, [1, 1])
-  _row(env, [1, 2])
+  for actions in [1, 1], [1, 2]:
+    env.step(np.array(actions, np.int32))
   np.testing.assert_array_equal(env.render(), np.full((4, 6, 3), 2, np.uint8))
 
 
@@ -258,7 +230,6 @@ def test_own_constructor_and_another_name():
     ('CartPol-v1', 'Did you mean: `CartPole`'),
     ('no_such_module:Foo-v0', 'No module named'),
     ('Moves-Integers-v0', r'actions of type Box \[3\] of int32, but only '),
-    ('Counter-Words-v0', 'observations of Text, which has no fixed size'),
     ('Moves-Masked-v0', r'a mask of actions of type Box \[2\] of float32, but '
      'only one of Discrete or MultiDiscrete'),
 ])
@@ -593,7 +564,9 @@ def test_constructor_or_reset_that_fails_is_named_with_its_line(
      r'actions of type .* \[0\]'),
     ({'observation_space': gymnasium.spaces.Box(0, 1, (0,)),
       'reset': lambda self, seed, options: (np.zeros(0, np.float32), {})},
-     'nothing in it')])
+     'nothing in it'),
+    ({'observation_space': gymnasium.spaces.Text(3)},
+     'gym/Own-v0 has observations of Text, which has no fixed size')])
 def test_spaces_without_numbers_are_refused(make, changed, words):
   with pytest.raises(config.ConfigError, match=words):
     make(type('', (_Own,), changed))

@@ -45,25 +45,6 @@ def _make(level, num_envs, seed):
   return tmaze.TMazeEnvironment(int(level[-1]), num_envs, seed)
 
 
-def _environment(make=_make):
-  return multi_level.MultiLevelEnvironment(
-      'all three', LEVELS, E, seed=40, first_slot=5, make=make)
-
-
-def test_neighbours_play_different_levels_and_none_share_a_seed():
-  made = []
-
-  def make(level, num_envs, seed):
-    made.append((level, num_envs, seed))
-    return _make(*made[-1])
-
-  env = _environment(make)
-  assert env.level_index.dtype == np.int32
-  # Seven from number 5 on, over three levels.
-  assert env.level_index.tolist() == [2, 0, 1, 2, 0, 1, 2]
-  assert made == [('tmaze/3', 3, 40), ('tmaze/1', 2, 43), ('tmaze/2', 2, 45)]
-
-
 def _plays_as_alone(env, alone, num_steps, choose):
   """Steps a batch and its levels alone; compares their rows and channels."""
   timestep = env.reset()
@@ -84,12 +65,17 @@ def _plays_as_alone(env, alone, num_steps, choose):
   assert min(num_ends.values()) > 1  # The first is that of `reset`.
 
 
-def test_rows_are_those_of_each_level_by_itself():
+def test_neighbours_play_other_levels_each_as_if_alone_and_of_its_own_seeds():
+  env = multi_level.MultiLevelEnvironment(
+      'all three', LEVELS, E, seed=40, first_slot=5, make=_make)
+  assert env.level_index.dtype == np.int32
+  # Seven from number 5 on, over three levels.
+  assert env.level_index.tolist() == [2, 0, 1, 2, 0, 1, 2]
   alone = {2: _make('tmaze/3', 3, 40), 0: _make('tmaze/1', 2, 43),
            1: _make('tmaze/2', 2, 45)}
   rng = np.random.default_rng(0)
   # Seldom up or down, so that the corridor's end is met and bumped into.
-  _plays_as_alone(_environment(), alone, 200, lambda: rng.choice(
+  _plays_as_alone(env, alone, 200, lambda: rng.choice(
       4, size=E, p=[.05, .5, .05, .4]).astype(np.int32))
 
 
@@ -214,12 +200,6 @@ def test_environments_for_policies_take_the_simulators_units(level):
   np.testing.assert_array_equal(row.observation, its_row.observation)
 
 
-def _make_catch_or_tmaze(level, num_envs, seed):
-  if level == 'catch':
-    return catch.CatchEnvironment(num_envs, seed)
-  return _make(level, num_envs, seed)
-
-
 def _config(level, full_action_set=False):
   return config.Config(
       environment=config.EnvironmentConfig(level=level),
@@ -230,7 +210,8 @@ def test_levels_are_compared_one_after_another_and_closed():
   open_levels = []
 
   def make(level, num_envs, seed):
-    env = _make_catch_or_tmaze(level, num_envs, seed)
+    env = (catch.CatchEnvironment(num_envs, seed) if level == 'catch' else
+           _make(level, num_envs, seed))
     assert not open_levels  # There may be one licence for all.
     open_levels.append(level)
     env.close = lambda: open_levels.remove(level)

@@ -134,12 +134,6 @@ def test_white_is_255_whatever_it_was(space, white):
   assert (seen.dtype == np.uint8) == (space.dtype == np.uint8 and white == 255)
 
 
-def test_channels_that_come_first_are_moved():
-  picture = _FIRST.sample()
-  seen = spaces.Converter(_FIRST, pictures=True)(picture).observation
-  np.testing.assert_array_equal(seen[..., 2], picture[2])
-
-
 @pytest.mark.parametrize('shape, seen', [
     ((84, 84, 4), (84, 84, 4)), ((10, 10, 4), (10, 10, 4)),
     ((4, 4, 30), (4, 4, 30)), ((7, 7, 20), (7, 7, 20)),

@@ -47,19 +47,6 @@ def test_returns_before_a_time_limit_bootstrap_from_the_value_there():
       mask[:3] * (targets - values[:3]), [[1], [1], [0]])
 
 
-@pytest.mark.parametrize('name, others', [
-    ('one_step', (2, 2, 4, 3)), ('sarsa', (2, 0, 2, 1.5))])
-def test_one_step_targets_at_ends_and_time_limits(name, others):
-  discounts = DISCOUNTS.copy()
-  discounts[2] = 0
-  first, second, fourth, fifth = others
-  _exact(TARGETS[name](REWARDS, discounts), [first, second, 2, fourth, fifth])
-  rewards = REWARDS.copy()
-  rewards[2] = np.nan
-  _exact(TARGETS[name](rewards, DISCOUNTS, [[1], [1], [0], [1], [1]]),
-         [first, second, 0, fourth, fifth])
-
-
 def test_n_step_targets_are_discounted_sums_between_ends():
   rng = np.random.default_rng(0)
   rewards, values = rng.normal(size=[2, T, B])

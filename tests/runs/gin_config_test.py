@@ -90,13 +90,6 @@ def test_wrong_line_is_refused_in_one(tmp_path, line, words, where):
   assert re.split('[.:]', line)[0] in message or 'my.gin' in message
 
 
-@pytest.mark.parametrize('form', ['config.{}', '{}'])
-def test_option_may_be_bound_with_its_module_or_without(tmp_path, form):
-  line = form.format('LearnerConfig.batch_size = 7')
-  assert _load(tmp_path, f'{line}\n').learner.batch_size == 7
-  assert _load(tmp_path, _HEADER, [line]).learner.batch_size == 7
-
-
 def test_file_that_includes_itself_is_refused_in_one_short_line(tmp_path):
   other = tmp_path / 'other.gin'
   other.write_text(f"include '{tmp_path / 'my.gin'}'\n")
@@ -216,7 +209,7 @@ def test_what_a_file_names_is_not_imported_for_it(
 
 def test_names_for_values_may_be_used_before_they_are_bound(tmp_path):
   config = _load(tmp_path, "EnvironmentConfig.kwargs = {'a': [%SIZE, 'b']}\n"
-                 'LearnerConfig.batch_size = %SIZE\nSIZE = 7\n')
+                 'config.LearnerConfig.batch_size = %SIZE\nSIZE = 7\n')
   assert config.learner.batch_size == 7
   assert config.environment.kwargs == {'a': [7, 'b']}
   with pytest.raises(config_lib.ConfigError, match='is %SIZE, but no line'):
