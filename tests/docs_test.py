@@ -101,6 +101,10 @@ def test_site_is_built_without_warnings(tmp_path):
       cwd=_ROOT, capture_output=True, text=True, timeout=_DEADLINE_SECS)
   assert built.returncode == 0 and 'WARNING' not in built.stderr, built.stderr
   assert (tmp_path / 'tutorial' / 'index.html').exists()
+  # Tables that fit and buttons that copy; mkdocs does not check their paths.
+  page = (tmp_path / 'index.html').read_text()
+  for name in ('site.css', 'site.js'):
+    assert f'"{name}"' in page and (tmp_path / name).exists()
 
 
 @pytest.mark.parametrize('page', _PAGES)
