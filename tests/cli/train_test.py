@@ -50,12 +50,6 @@ def _all_pids(run_dir):
 # Bad input.
 
 
-@pytest.fixture(name='refuse')
-def _refuse(refused):
-  return lambda run_dir, *arguments: refused(
-      train.main, *programs.CATCH, f'--run_dir={run_dir}', *arguments)
-
-
 @pytest.mark.parametrize('arguments, words', [
     ([runs.bind('EnvironmentConfig.level', 'atari/pnog')],
      "no level atari/pnog; did you mean atari/pong"),
@@ -69,14 +63,15 @@ def _refuse(refused):
      'LearnerConfig.batch_size must be at least 1, but is 0'),
     (['--profile', runs.bind('ActorConfig.synchronisation', 'step'),
       runs.bind('ActorConfig.num_envs', 8)],
-     "--profile .* synchronisation = 'step' none do; leave it out"),
+     "--profile .*ActorConfig.synchronisation = 'step' none do; leave it out"),
     (['--profile', runs.bind('ExperimentConfig.algorithm', 'a3c'),
       runs.bind('ImpalaConfig.correction', 'none')],
      "with ExperimentConfig.algorithm = 'a3c' .*; leave it out"),
     (['--port=65536'], '--port: port 65536 cannot be used.*; choose another')])
 def test_bad_value_is_refused_and_nothing_is_made(
-    refuse, tmp_path, arguments, words):
-  line = refuse(tmp_path / 'run', *arguments)
+    refused, tmp_path, arguments, words):
+  line = refused(train.main, *programs.CATCH, f'--run_dir={tmp_path / "run"}',
+                 *arguments)
   assert re.search(words, line), line
   assert not any(tmp_path.iterdir())
 

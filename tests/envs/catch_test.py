@@ -82,13 +82,9 @@ def test_following_the_ball_catches_and_fleeing_misses(follows, reward):
   np.testing.assert_array_equal(row.reward, reward)
 
 
-def _delayed():
-  return factory.make_environment(
-      'catch/delayed', E, 3, config.Config(), training=True)
-
-
 def test_delayed_pays_for_five_balls_in_one_sum_at_the_end():
-  env = _delayed()
+  env = factory.make_environment(
+      'catch/delayed', E, 3, config.Config(), training=True)
   boards = env.reset().observation
   for _ in range(2):  # Nothing is owed from one episode to the next.
     follows = np.random.default_rng(0).random((5, E)) < 0.6

@@ -1,5 +1,6 @@
 """Numbers that the constructors of a run's environments can read."""
 
+import contextlib
 import functools
 import os
 
@@ -37,8 +38,6 @@ def test_numbers_reach_environment_processes():
   workers = multi_level.make_workers(
       'a', 0, 12, functools.partial(worker_environments.numbered),
       config_lib.ActorConfig(num_envs=3, env_processes=2))
-  try:
+  with contextlib.closing(workers):
     numbers, timestep = workers.recv(min_ready=3)
     assert (timestep.reward == 12 + numbers).all()
-  finally:
-    workers.close()

@@ -191,26 +191,10 @@ def test_error_of_the_cache_comes_out_of_reset(make):
 # The adapter.
 
 
-@pytest.fixture(name='play')
-def _play(lab):
-  """Makes environments that are closed at the end of the test."""
-  del lab  # Only to be there.
-  made = []
-
-  def play(name='rooms_watermaze', num_envs=1, instruction_length=0, **options):
-    env = dmlab.DmlabEnvironment(
-        name, num_envs, 3, config.DmlabConfig(level_cache_dir=None, **options),
-        True, instruction_length)
-    made.append(env)
-    return env
-
-  yield play
-  for env in made:
-    env.close()
-
-
-def test_environment_shows_what_lab_shows(play, lab, make):
-  env = play(num_envs=2, instruction_length=4)
+def test_environment_shows_what_lab_shows(make):
+  env = dmlab.DmlabEnvironment(
+      'rooms_watermaze', 2, 3, config.DmlabConfig(level_cache_dir=None), True,
+      instruction_length=4)
   seed = int(np.random.default_rng(3 + 1).integers(2**31 - 1))
   simulator = make()
   row = env.reset()
@@ -222,4 +206,5 @@ def test_environment_shows_what_lab_shows(play, lab, make):
     reward = simulator.step(dmlab.ACTIONS[action], num_steps=4)
     assert row.reward[1] == reward and row.step_type.tolist() == [MID, MID]
   assert env.instruction.shape == (2, 4)
+  env.close()
   assert importlib.util.find_spec('deepmind_lab')  # Once it is imported, too.

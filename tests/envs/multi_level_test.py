@@ -1,6 +1,7 @@
 """Several levels in one batch: which environment plays which level."""
 
 import collections
+import contextlib
 import os
 import re
 import signal
@@ -263,15 +264,13 @@ def test_workers_play_what_their_slots_say():
   pool = multi_level.make_workers(
       ','.join(LEVELS), seed=40, first_slot=5, make=_make,
       config=config.ActorConfig(num_envs=E, env_processes=2))
-  try:
+  with contextlib.closing(pool):
     assert pool.level_index.tolist() == [2, 0, 1, 2, 0, 1, 2]
     numbers, timestep = pool.recv(min_ready=E)
     wanted = [_make(LEVELS[pool.level_index[i]], 1, 40 + i).reset()
               for i in numbers]
     np.testing.assert_array_equal(
         timestep.observation, [row.observation[0] for row in wanted])
-  finally:
-    pool.close()
 
 
 def _kill_at_last_level(name, num_envs, seed):
@@ -344,12 +343,10 @@ def test_numbers_of_episodes_come_from_processes():
   workers = multi_level.make_workers(
       settings.environment.level, 0, 0,
       multi_level.make_level(settings, training=True), settings.actor)
-  try:
+  with contextlib.closing(workers):
     assert workers.reward_scale == .5
     for _ in range(3):  # Their resets and two steps.
       numbers, _ = workers.recv(2)
       workers.send(numbers, np.zeros(2, np.int32))
     found = workers.side_channels.episode_metrics[np.argsort(numbers)]
-  finally:
-    workers.close()
   np.testing.assert_array_equal(found, [[0, 1], [100, 1]])

@@ -21,18 +21,13 @@ NEXT_ACTIONS = np.int32([[0], [0], [2], [2], [2]])
 COUNTS = np.ones([5, 1], np.float32)
 VALUES = np.zeros([5, 1], np.float32)
 TARGETS = {
-    'n_step': lambda rewards, discounts, mask=COUNTS: n_step.n_step_targets(
-        rewards, discounts, BOOTSTRAP, mask, VALUES),
-    'one_step': lambda rewards, discounts, mask=COUNTS: n_step.one_step_targets(
-        rewards, discounts, NEXT_ACTION_VALUES.max(axis=-1), mask),
-    'sarsa': lambda rewards, discounts, mask=COUNTS: n_step.one_step_targets(
+    'n_step': lambda rewards, discounts: n_step.n_step_targets(
+        rewards, discounts, BOOTSTRAP, COUNTS, VALUES),
+    'one_step': lambda rewards, discounts: n_step.one_step_targets(
+        rewards, discounts, NEXT_ACTION_VALUES.max(axis=-1), COUNTS),
+    'sarsa': lambda rewards, discounts: n_step.one_step_targets(
         rewards, discounts,
-        n_step.values_of_actions(NEXT_ACTION_VALUES, NEXT_ACTIONS), mask)}
-
-
-def _exact(actual, expected):
-  assert actual.dtype == tf.float32
-  np.testing.assert_array_equal(tf.squeeze(actual, axis=1), expected)
+        n_step.values_of_actions(NEXT_ACTION_VALUES, NEXT_ACTIONS), COUNTS)}
 
 
 def test_returns_before_a_time_limit_bootstrap_from_the_value_there():
@@ -42,7 +37,7 @@ def test_returns_before_a_time_limit_bootstrap_from_the_value_there():
   mask = np.float32([[1], [1], [0], [1], [1]])
   targets = n_step.n_step_targets(
       rewards, DISCOUNTS, BOOTSTRAP, mask, values)[:3]
-  _exact(targets, [2, 2, 4])
+  np.testing.assert_array_equal(targets, [[2], [2], [4]])
   np.testing.assert_array_equal(
       mask[:3] * (targets - values[:3]), [[1], [1], [0]])
 

@@ -34,17 +34,14 @@ def _lines(axes):
 # Settings.
 
 
-def _over_settings():
-  return [_result(variant, value + shift, 10.**-i, setting=f'setting_{i}',
-                  seed=seed)
-          for variant, values in (('a3c', (1., 7., 4., 0.)),
-                                  ('impala', (5., 6., 2., 3.)))
-          for i, value in enumerate(values)
-          for seed, shift in ((1, 0.5), (2, -0.5))]
-
-
 def test_settings_are_ranked_for_each_variant():
-  results = _over_settings()
+  results = [
+      _result(variant, value + shift, 10.**-i, seed=seed,
+              setting=f'setting_{i}')
+      for variant, values in (('a3c', (1., 7., 4., 0.)),
+                              ('impala', (5., 6., 2., 3.)))
+      for i, value in enumerate(values)
+      for seed, shift in ((1, 0.5), (2, -0.5))]
   table = baselines.ranks_table(results)
   assert '| catch | a3c | 4 | 7.00 | 2.50 | 3.00 |' in table
   assert '| catch | impala | 4 | 6.00 | 4.00 | 4.00 |' in table

@@ -17,10 +17,6 @@ def _write_curve(sweep_dir, result, points):
       {'frames': x, 'episode_return': y} for x, y in points])
 
 
-def _lines(axes):
-  return {line.get_label(): line.get_ydata().tolist() for line in axes.lines}
-
-
 def test_curve_is_the_mean_over_frames_that_all_runs_have(tmp_path):
   results = [_result('replay', 'default', seed, 0.) for seed in (1, 2)]
   _write_curve(tmp_path, results[0], [(0, 0.), (100, 10.)])
@@ -50,8 +46,9 @@ def test_final_returns_are_drawn_by_lag_with_an_interval_over_seeds():
   results = [_result(f'none_lag_{lag}', 'default', seed, lag + 0.5 * seed)
              for lag in (0, 10, 500) for seed in (1, 2, 3)]
   axes, = figures.lags(results).axes
-  assert _lines(axes)['No-correction'] == [1., 11., 501.]
   line, = axes.lines
+  assert line.get_label() == 'No-correction'
+  assert line.get_ydata().tolist() == [1., 11., 501.]
   assert line.get_xdata().tolist() == [0, 2, 4]  # Places of these lags.
   band, = axes.collections
   low, high = band.get_datalim(axes.transData).intervaly
