@@ -16,14 +16,12 @@ Scores = Dict[str, Dict[str, Dict[int, runs_lib.Run]]]
 def _by_algorithm(run_dirs: Sequence[str]) -> Scores:
   """Reads runs by algorithm, level and seed; raises UserError for doubles."""
   found: Scores = {}
-  for name, members in groups.algorithms(run_dirs).items():
-    for run_dir, run in zip(members, runs_lib.load(members)):
-      (level, *others), seed = run.levels, groups.seed_of(run_dir)
-      if others:
-        raise config_lib.UserError(
-            f'{run_dir} was trained on {len(run.levels)} levels; name runs of '
-            'one level each')
-      seeds = found.setdefault(name, {}).setdefault(level, {})
+  runs = dict(zip(run_dirs, runs_lib.load(run_dirs)))
+  for name, members in groups.alike(
+      run_dirs, (groups.SEED, groups.LEVEL)).items():
+    for run_dir in members:
+      run, seed = runs[run_dir], groups.values_of(run_dir)[groups.SEED]
+      seeds = found.setdefault(name, {}).setdefault(','.join(run.levels), {})
       if seed in seeds:
         raise config_lib.UserError(
             f'{run_dir} and another run have the seed {seed} and the same '
@@ -37,19 +35,20 @@ def _score(run: runs_lib.Run) -> float:
 
   It is that of the evaluation, or of the last training games without one.
   """
+  if len(run.levels) > 1:
+    raise config_lib.UserError(
+        f'{run.label} was trained on {len(run.levels)} levels; name runs of '
+        'one level each')
   level, = run.levels
   suite = levels_lib.suite_of(level)
-  results = {suite.scored_level(name) if suite else name: result['mean']
-             for name, result in run.results.items()}
-  score = results.get(suite.scored_level(level) if suite else level)
-  if score is None:
-    points = run.curve(level)
-    if not points:
-      raise config_lib.UserError(
-          f'{run.label} has neither an evaluation nor a return of {level} yet; '
-          'let it train')
-    score = points[-1][1]
-  return suite.human_normalised_score(level, score) if suite else score
+  scores = [result['mean'] for result in run.results.values()] or [
+      value for _, value in run.curve(level)]
+  if not scores:
+    raise config_lib.UserError(
+        f'{run.label} has neither an evaluation nor a return of {level} yet; '
+        'let it train')
+  return suite.human_normalised_score(
+      level, scores[-1]) if suite else scores[-1]
 
 
 def rliable(run_dirs: Sequence[str]) -> Dict[str, List[List[float]]]:

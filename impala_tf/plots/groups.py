@@ -13,8 +13,8 @@ from impala_tf.storage import files
 from impala_tf.suites import levels as levels_lib
 
 _MAX_NAMED = 3  # Options in a name; with more, parts of paths are shorter.
-_SEED = 'ExperimentConfig.seed'
-_LEVEL = 'EnvironmentConfig.level'
+SEED = 'ExperimentConfig.seed'
+LEVEL = 'EnvironmentConfig.level'
 _ALGORITHM = 'ExperimentConfig.algorithm'
 WAYS = ('seed', 'directory', 'all')  # Beside every option.
 
@@ -57,33 +57,20 @@ def make(run_dirs: Sequence[str], way: Optional[str]) -> Groups:
           f'{run_dir} has no config.gin, which says how to group; leave out '
           '--group_by, or group by directory or all')
   if way == 'seed':
-    return _alike(values, (_SEED,))
+    return alike(run_dirs, (SEED,))
   found = _gather(run_dirs, lambda run_dir: values[run_dir][way])
   return {_named(way, value): found[value]
           for value in sorted(found, key=_order)}
 
 
-def algorithms(run_dirs: Sequence[str]) -> Groups:
-  """Groups runs whose configs differ only in seed and level, by algorithm.
-
-  Raises UserError without a config.
-  """
-  return _alike({run_dir: values_of(run_dir) for run_dir in run_dirs},
-                (_SEED, _LEVEL))
-
-
-def _alike(values: Dict[str, Dict[str, Any]], ignored: Sequence[str]) -> Groups:
-  """Groups runs, given by their values, that differ in `ignored` at most."""
-  found = _gather(list(values), lambda run_dir: tuple(
+def alike(run_dirs: Sequence[str], ignored: Sequence[str]) -> Groups:
+  """Groups runs, which have configs, that differ in `ignored` at most."""
+  values = {run_dir: values_of(run_dir) for run_dir in run_dirs}
+  found = _gather(run_dirs, lambda run_dir: tuple(
       value for option, value in values[run_dir].items()
       if option not in ignored))
   names = _names([members[0] for members in found.values()], values, ignored)
   return dict(zip(names, found.values()))
-
-
-def seed_of(run_dir: str) -> int:
-  """Returns the seed of a run; raises UserError without a config."""
-  return values_of(run_dir)[_SEED]
 
 
 def _gather(run_dirs: Sequence[str], key: Callable[[str], Any]
@@ -110,7 +97,7 @@ def values_of(run_dir: str) -> Dict[str, Any]:
 
 def level_of(run_dir: str) -> str:
   """Returns the level of a run; empty without a config."""
-  return values_of(run_dir).get(_LEVEL, '')
+  return values_of(run_dir).get(LEVEL, '')
 
 
 def _names(run_dirs: Sequence[str], values: Dict[str, Dict[str, Any]],
@@ -119,8 +106,8 @@ def _names(run_dirs: Sequence[str], values: Dict[str, Dict[str, Any]],
   varied = [option for option in first if option not in ignored and any(
       values[run_dir][option] != first[option] for run_dir in run_dirs)]
   if len(run_dirs) == 1:
-    return [first[_ALGORITHM] if _LEVEL in ignored else
-            levels_lib.short_name(first[_LEVEL])]
+    return [first[_ALGORITHM] if LEVEL in ignored else
+            levels_lib.short_name(first[LEVEL])]
   if len(varied) > _MAX_NAMED:
     return runs_lib.labels(run_dirs)
   return [', '.join(_named(option,
@@ -131,5 +118,5 @@ def _names(run_dirs: Sequence[str], values: Dict[str, Dict[str, Any]],
 def _named(option: str, value: Any) -> str:
   """Returns an option and its value for a legend, or only a text's value."""
   if isinstance(value, str):
-    return levels_lib.short_name(value) if option == _LEVEL else value
+    return levels_lib.short_name(value) if option == LEVEL else value
   return f'{option.partition(".")[2].rstrip("_")} = {value}'
