@@ -170,26 +170,22 @@ def test_a_call_fetches_once_and_sends_as_many_unrolls_as_environments(
   assert actor.batch_sizes[0] == 0
 
 
-def test_unroll_has_the_version_with_which_it_began(start_workers):
-  """With one environment no other unrolls end in between."""
-  parts = _parts(start_workers(_ticking(), 1, 1))
+def test_new_parameters_act_from_then_on_and_later_unrolls_have_their_version(
+    start_workers):
+  """Logits show which parameters acted, and V-trace goes by logits.
+
+  With one environment no other unrolls end in between.
+  """
+  parts = _parts(start_workers(_ticking(), 1, 1), use_lstm=False)
+  agent, _, writer, _, _, _ = parts
+  initial = [v.numpy() for v in agent.trainable_variables]
   actor = dynamic_batching_actor.DynamicActor(*parts)
   for _ in range(4):
     actor.run_unroll()
   # An unroll begins with the end of the one before, in the call that sends it:
   # the first two are of the first call's parameters.
-  versions = [int(u.policy_version) for u in parts[2].unrolls[0]]
+  versions = [int(u.policy_version) for u in writer.unrolls[0]]
   assert versions == [101, 101, 102, 103]
-
-
-def test_new_parameters_act_from_then_on_whatever_is_under_way(start_workers):
-  """Logits show which parameters acted, and V-trace goes by logits."""
-  parts = _parts(start_workers(_ticking(), 1, 1), use_lstm=False)
-  agent, _, writer, _, _, _ = parts
-  initial = [v.numpy() for v in agent.trainable_variables]
-  actor = dynamic_batching_actor.DynamicActor(*parts)
-  for _ in range(3):
-    actor.run_unroll()
   third = writer.unrolls[0][2]
   step = tf.function(agent.step)
   for t in range(T + 1):

@@ -219,6 +219,8 @@ _CONFIG = config_lib.Config(
     environment=config_lib.EnvironmentConfig(level='catch'),
     agent=config_lib.AgentConfig(torso='mlp', hidden_size=4),
     learner=config_lib.LearnerConfig(batch_size=4, unroll_length=5))
+_FILMED = dataclasses.replace(_CONFIG, experiment=config_lib.ExperimentConfig(
+    evaluation_episodes=3, evaluation_video_interval_secs=1e-9))
 
 
 class _Learner:
@@ -385,11 +387,9 @@ def test_learner_of_another_run_is_not_followed(serve, tmp_path):
 
 
 def test_first_game_is_filmed_where_the_config_asks_for_it(serve, tmp_path):
-  config = dataclasses.replace(_CONFIG, experiment=dataclasses.replace(
-      _CONFIG.experiment, evaluation_video_interval_secs=1e-9))
-  learner = serve(config)
+  learner = serve(_FILMED)
   learner.publish(7)
-  _evaluator(config, learner, tmp_path).run_once()
+  _evaluator(_FILMED, learner, tmp_path).run_once()
   path, = (tmp_path / 'videos').iterdir()
   assert path.name == f'{100 + 7 * 20:012d}_catch.mp4'
   pictures = [picture for picture in imageio.v2.get_reader(path)]
@@ -397,15 +397,13 @@ def test_first_game_is_filmed_where_the_config_asks_for_it(serve, tmp_path):
 
 
 def test_videos_of_learning_that_was_lost_are_dropped(serve, tmp_path):
-  config = dataclasses.replace(_CONFIG, experiment=dataclasses.replace(
-      _CONFIG.experiment, evaluation_video_interval_secs=1e-9))
   (tmp_path / 'videos').mkdir()
   for version in 2, 5, 6, 7, 8, 9, 10:
     name = f'{100 + version * 20:012d}_catch.mp4'
     (tmp_path / 'videos' / name).touch()
-  resumed = serve(config)  # From the checkpoint of update 5.
+  resumed = serve(_FILMED)  # From the checkpoint of update 5.
   resumed.publish(5)
-  follower = _evaluator(config, resumed, tmp_path)
+  follower = _evaluator(_FILMED, resumed, tmp_path)
   resumed.publish(6)
   follower.run_once()
   assert sorted(path.name for path in (tmp_path / 'videos').iterdir()) == [

@@ -381,11 +381,9 @@ def _laser(replay, use_lstm=False, **laser_options):
 
 
 @pytest.mark.parametrize('replay_options, use_lstm', [
-    pytest.param({}, False, marks=pytest.mark.slow),
-    ({'replay_fraction': 1., 'pacing_unrolls': 1}, False),
+    ({}, False), ({'replay_fraction': 1., 'pacing_unrolls': 1}, False),
     ({'sampling': 'priorities', 'priority_correction': 0.5}, False),
-    pytest.param({'sampling': 'episodes', 'episode_unrolls': 3}, True,
-                 marks=pytest.mark.slow),
+    ({'sampling': 'episodes', 'episode_unrolls': 3}, True),
     ({'sampling': 'episodes', 'episode_unrolls': 3,
       'core_state': 'recomputed'}, True)],
     ids=['three quarters', 'all', 'priorities', 'episodes', 'recomputed'])

@@ -38,10 +38,9 @@ try:
 except OSError:
   print('no groups')
 """
-  with programs.running('-c', code, start_new_session=True) as process:
-    output, errors = process.communicate(timeout=programs.DEADLINE_SECS)
-  niceness, group = output.strip().splitlines()
-  assert int(niceness) >= 10 and not errors
+  ran = programs.run_code(code, start_new_session=True)
+  niceness, group = ran.stdout.strip().splitlines()
+  assert int(niceness) >= 10 and not ran.stderr
   assert group == 'no groups' or group.endswith('nice 10')
 
 

@@ -81,9 +81,8 @@ before = os.sched_getaffinity(0)
 cores.stay_on(int(sys.argv[1]))
 print(sorted(before), os.sched_getaffinity(0))
 """
-  with programs.running('-c', program, _ALL[-1]) as process:
-    output, errors = process.communicate(timeout=programs.DEADLINE_SECS)
-  assert output == f'{_ALL} {{{_ALL[-1]}}}\n', errors
+  ran = programs.run_code(program, _ALL[-1])
+  assert ran.stdout == f'{_ALL} {{{_ALL[-1]}}}\n', ran.stderr
 
 
 def _core_of(pid):

@@ -116,9 +116,8 @@ except OSError:
 def test_python_alone_stays_on_the_terminal(tmp_path):
   path = tmp_path / 'logs' / 'learner.log'
   for _ in range(2):
-    with programs.running('-c', _WITH_LIBRARIES, str(path)) as process:
-      output_, errors = process.communicate(timeout=programs.DEADLINE_SECS)
-    assert (output_, errors) == ('', 'of Python\nagain\nalso\n')
+    ran = programs.run_code(_WITH_LIBRARIES, path)
+    assert (ran.stdout, ran.stderr) == ('', 'of Python\nagain\nalso\n')
   assert path.read_text() == 2 * 'of a library\n'
 
 

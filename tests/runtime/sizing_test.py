@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+from unittest import mock
 
 import pytest
 import tensorflow as tf
@@ -9,12 +10,39 @@ import tensorflow as tf
 from impala_tf import config as config_lib
 from impala_tf.runtime import sizing
 
+ANY = mock.ANY
 _DEFAULT = config_lib.Config()
 _TWO = config_lib.Config(
     learner=config_lib.LearnerConfig(num_learners=2, batch_size=64))
 _DEEP = config_lib.Config(agent=config_lib.AgentConfig(torso='deep'))
 _REPLAY = config_lib.Config(
     replay=config_lib.ReplayConfig(replay_fraction=0.75))
+
+
+def _of_torso(torso, in_process=False):
+  return config_lib.Config(
+      agent=config_lib.AgentConfig(torso=torso),
+      learner=config_lib.LearnerConfig(batch_size=128),
+      experiment=config_lib.ExperimentConfig(in_process=in_process))
+
+
+def _of_levels(level, in_process=False, **actor):
+  return config_lib.Config(
+      environment=config_lib.EnvironmentConfig(level=level),
+      experiment=config_lib.ExperimentConfig(in_process=in_process),
+      actor=config_lib.ActorConfig(**actor))
+
+
+_SIX = ','.join(f'atari/{game}' for game in (
+    'pong', 'breakout', 'qbert', 'seaquest', 'beam_rider', 'space_invaders'))
+
+
+def _together(synchronisation='trajectory', batch_size=32, in_process=False,
+              **actor):
+  return config_lib.Config(
+      experiment=config_lib.ExperimentConfig(in_process=in_process),
+      actor=config_lib.ActorConfig(synchronisation=synchronisation, **actor),
+      learner=config_lib.LearnerConfig(batch_size=batch_size))
 
 
 @pytest.mark.parametrize('config, cores, num_actors, num_envs, num_threads', [
@@ -28,7 +56,34 @@ _REPLAY = config_lib.Config(
     (_DEEP, 4, 4, 20, 4), (_DEEP, 1, 1, 32, 1),
     # Replay leaves 8 new unrolls: 25 % of the work become
     # 4 * 25 / (4 * 25 + 75) = 57 %.
-    (_REPLAY, 4, 4, 16, 3), (_REPLAY, 1, 1, 20, 1)])
+    (_REPLAY, 4, 4, 16, 3), (_REPLAY, 1, 1, 20, 1),
+    # Only batches for an MLP grow with the learners: 2.5 * 128 / 2.
+    (_of_torso('mlp'), 2, ANY, 160, ANY), (_of_torso('mlp'), 1, ANY, 256, ANY),
+    (_of_torso('mine'), 2, ANY, 32, ANY),
+    # In process numbers do not depend on the machine.
+    (_of_torso('mlp', True), 2, ANY, 16, ANY),
+    (_of_torso('mlp', True), 8, ANY, 16, ANY),
+    # Levels have equal shares, or one environment at least. 84 are 14 of each;
+    # 20 would do for one level.
+    (_of_levels(_SIX), 4, ANY, 21, ANY),
+    (_of_levels('dmlab30'), 4, ANY, 30, ANY),  # 4 of each.
+    (_of_levels('dmlab30'), 1, ANY, 32, ANY),  # 60 would be too many.
+    # 57 would be; 80 are one or two of each.
+    (_of_levels('atari57'), 4, ANY, 20, ANY),
+    (_of_levels('atari57'), 2, ANY, 32, ANY),
+    (_of_levels('atari57'), 1, ANY, 57, ANY),
+    (_of_levels('atari57', True), 8, ANY, 57, ANY),  # One actor plays all.
+    # Environment processes take the place of actors.
+    *((_of_levels('catch', env_processes=n), 4, num_actors, num_envs, ANY)
+      for n, num_actors, num_envs in (
+          (1, 4, 20), (2, 2, 32), (16, 1, 32), (40, 1, 40))),
+    # Synchronous actors play one batch, and nobody plays while it is learned.
+    (_together(), 6, 4, 8, 6), (_together(batch_size=5), 4, 1, 5, 4),
+    (_together(batch_size=3), 64, 3, 1, 64),
+    (_together(num_envs=2), 2, 16, 2, 2), (_together(num_actors=8), 2, 8, 4, 2),
+    (_together(env_processes=2), 4, 2, 16, 4),
+    (_together(in_process=True, num_actors=2), 2, 2, 32, 2),
+    (_together('step', env_processes=3), 4, 1, 32, 4)])
 def test_open_numbers_follow_from_the_cores(
     config, cores, num_actors, num_envs, num_threads):
   fitted = sizing.fit(config, cores)
@@ -37,22 +92,6 @@ def test_open_numbers_follow_from_the_cores(
   assert dataclasses.replace(  # Nothing else is changed.
       fitted, actor=config.actor, learner=config.learner) == config
   assert fitted.learner.queue_capacity == config.learner.queue_capacity
-
-
-@pytest.mark.parametrize('torso, in_process, cores, num_envs', [
-    ('mlp', False, 2, 160),  # 2.5 * 128 / 2.
-    ('mlp', False, 1, 256),
-    # In process numbers do not depend on the machine.
-    ('mlp', True, 2, 16), ('mlp', True, 8, 16),
-    ('mine', False, 2, 32)])
-def test_only_batches_for_an_mlp_grow_with_the_learners(
-    torso, in_process, cores, num_envs):
-  config = config_lib.Config(
-      agent=config_lib.AgentConfig(torso=torso),
-      learner=config_lib.LearnerConfig(batch_size=128),
-      experiment=config_lib.ExperimentConfig(in_process=in_process))
-  assert sizing.fit(config, cores).actor.num_envs == num_envs
-  assert f'16 to {256 if torso == "mlp" else 32}, ' in sizing.explain(config)[1]
 
 
 def test_memory_is_that_of_the_machine_or_its_container(tmp_path):
@@ -72,61 +111,6 @@ def test_configured_numbers_stay():
       '3 actor processes (as configured)',
       '1 environment each (as configured)',
       '7 learner threads (as configured)']
-
-
-def _of_levels(level, in_process=False, **actor):
-  return config_lib.Config(
-      environment=config_lib.EnvironmentConfig(level=level),
-      experiment=config_lib.ExperimentConfig(in_process=in_process),
-      actor=config_lib.ActorConfig(**actor))
-
-
-_SIX = ','.join(f'atari/{game}' for game in (
-    'pong', 'breakout', 'qbert', 'seaquest', 'beam_rider', 'space_invaders'))
-
-
-@pytest.mark.parametrize('level, in_process, cores, num_envs', [
-    (_SIX, False, 4, 21),      # 84 are 14 of each; 20 would do for one level.
-    ('dmlab30', False, 4, 30),  # 4 of each.
-    ('dmlab30', False, 1, 32),  # 60 would be too many.
-    ('atari57', False, 4, 20),  # 57 would be; 80 are one or two of each.
-    ('atari57', False, 2, 32), ('atari57', False, 1, 57),
-    ('atari57', True, 8, 57)])  # One actor plays every level.
-def test_levels_have_equal_shares_or_one_environment_at_least(
-    level, in_process, cores, num_envs):
-  fitted = sizing.fit(_of_levels(level, in_process), cores)
-  assert fitted.actor.num_envs == num_envs
-
-
-@pytest.mark.parametrize('env_processes, num_actors, num_envs', [
-    (1, 4, 20), (2, 2, 32), (16, 1, 32), (40, 1, 40)])
-def test_environment_processes_take_the_place_of_actors(
-    env_processes, num_actors, num_envs):
-  config = _of_levels('catch', env_processes=env_processes)
-  fitted = sizing.fit(config, cores=4)
-  assert fitted.actor.num_actors == num_actors
-  assert fitted.actor.num_envs == num_envs
-
-
-def _together(synchronisation='trajectory', batch_size=32, in_process=False,
-              **actor):
-  return config_lib.Config(
-      experiment=config_lib.ExperimentConfig(in_process=in_process),
-      actor=config_lib.ActorConfig(synchronisation=synchronisation, **actor),
-      learner=config_lib.LearnerConfig(batch_size=batch_size))
-
-
-@pytest.mark.parametrize('config, cores, num_actors, num_envs', [
-    (_together(), 6, 4, 8), (_together(batch_size=5), 4, 1, 5),
-    (_together(batch_size=3), 64, 3, 1), (_together(num_envs=2), 2, 16, 2),
-    (_together(num_actors=8), 2, 8, 4), (_together(env_processes=2), 4, 2, 16),
-    (_together(in_process=True, num_actors=2), 2, 2, 32),
-    (_together('step', env_processes=3), 4, 1, 32)])
-def test_synchronous_actors_play_one_batch(config, cores, num_actors, num_envs):
-  fitted = sizing.fit(config, cores)
-  assert fitted.actor.num_actors == num_actors
-  assert fitted.actor.num_envs == num_envs
-  assert fitted.learner.num_threads == cores  # Nobody plays meanwhile.
 
 
 @pytest.mark.parametrize('config, words', [
@@ -154,6 +138,8 @@ def test_numbers_that_do_not_go_together_are_refused(config, words):
                 r'learner thread.*25% of \d+ core']),
     (_TWO, [r'2 learners \(as configured\)', r', as many for each learner\)',
             '', 'learner threads? each .* for 2 learners, ']),
+    (_of_torso('mlp'), ['', '16 to 256, ', '']),
+    (_of_torso('mine'), ['', '16 to 32, ', '']),
     (_of_levels(_SIX), ['', '6 levels have their shares', '']),
     (_of_levels('catch', env_processes=2),
      ['cores? with 2 environment processes for each',

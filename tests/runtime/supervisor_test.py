@@ -263,15 +263,6 @@ def test_signal_before_the_learner_is_ready_is_no_failure(supervise):
   assert run.wait_for_end() == (130, '')
 
 
-def test_children_of_a_killed_supervisor_stop_by_themselves(supervise):
-  run = supervise(_STAY, _STAY, num_actors=2)
-  for role in ('learner', 'actor_0', 'actor_1'):
-    run.wait_for_start(role)
-  assert len(run.children()) == 3
-  run.send(signal.SIGKILL)
-  programs.wait_until(lambda: not run.children(), 'children to stop', secs=10)
-
-
 # Several learners.
 
 
