@@ -149,7 +149,11 @@ class Supervisor:
                evaluator_command: Optional[Callable[[int], Sequence[str]]],
                max_restarts: int, restart_window_secs: float,
                poll_secs: float):
-    """Prepares the peers of the learners; see `local.make_supervisor`."""
+    """Prepares the peers of the learners.
+
+    Commands of actors are made from task and earlier starts, of an evaluator
+    from the latter. The restarts are of each, and may be without an evaluator.
+    """
 
     def make_peer(name, command, is_needed=True, first_words=''):
       program = make_program(name)
