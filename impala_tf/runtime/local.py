@@ -59,15 +59,10 @@ class LocalProgram(program_lib.Program):
     self._keep_open = keep_open
     self._mark = leftovers.make_mark()
     self._process: Optional[subprocess.Popen] = None
-    self._exit_code: Optional[int] = None
-
-  @property
-  def exit_code(self) -> Optional[int]:
-    return self._exit_code
 
   def place(self) -> None:
     self.withdraw()
-    self._exit_code = None
+    self.exit_code = None
     self.state = State.PLACED
 
   def start(self, command: Sequence[str]) -> None:
@@ -86,15 +81,15 @@ class LocalProgram(program_lib.Program):
 
   def collect(self) -> None:
     if self._process is not None and self.state is State.RUNNING:
-      self._exit_code = self._process.poll()
-      if self._exit_code is not None:
+      self.exit_code = self._process.poll()
+      if self.exit_code is not None:
         leftovers.kill(self._mark)
         self.state = State.ENDED
 
   def withdraw(self) -> None:
     if self._process is not None:
       self._process.kill()
-      self._exit_code = self._process.wait()
+      self.exit_code = self._process.wait()
       leftovers.kill(self._mark)
       assert self._process.stdin is not None  # `start` made it a pipe.
       self._process.stdin.close()
