@@ -18,7 +18,6 @@ from impala_tf.runtime import control as control_lib
 from impala_tf.runtime import cores
 from impala_tf.runtime import local
 from impala_tf.runtime import ports
-from impala_tf.runtime import restarts
 from impala_tf.runtime import role_commands
 from impala_tf.runtime import sizing
 from impala_tf.runtime import stop_signals
@@ -112,17 +111,15 @@ def supervisor(config: config_lib.Config, run_dir: str, chosen: Ports,
 
   with cores.claim(fitted) as core_of:
     learners = supervisor_lib.Learners(
-        0 if is_done else len(addresses), make_program, restarts.JointRestarts(
-            config.actor.max_restarts, config.actor.restart_window_secs),
-        lambda: [
+        0 if is_done else len(addresses), make_program,
+        config.actor.max_restarts, config.actor.restart_window_secs, lambda: [
             role_commands.learner(address, task, joint_addresses, *flags,
                                   f'--wait_secs={wait_secs(config):g}')
             for task, address in enumerate(addresses)], is_done)
     yield supervisor_lib.Supervisor(
         learners, make_program, actor,
         0 if config.learner_plays else sizing.fitted(fitted.actor.num_actors),
-        evaluator if evaluate else None, config.actor.max_restarts,
-        config.actor.restart_window_secs, _POLL_SECS)
+        evaluator if evaluate else None, _POLL_SECS)
 
 
 class Stopped(Exception):

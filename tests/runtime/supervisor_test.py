@@ -16,7 +16,7 @@ from tests.fixtures import programs
 _SUPERVISOR = """
 import functools, json, pathlib, sys
 from impala_tf import config
-from impala_tf.runtime import local, program, restarts, supervisor
+from impala_tf.runtime import local, program, supervisor
 learners, actor, num_actors, evaluator, log_dir, *limits = json.loads(
     sys.argv[1])
 make_program = functools.partial(
@@ -24,12 +24,12 @@ make_program = functools.partial(
     launcher=[sys.executable, '-c'])
 try:
   signum = supervisor.Supervisor(
-      supervisor.Learners(len(learners), make_program,
-                          restarts.JointRestarts(*limits), lambda: learners),
+      supervisor.Learners(len(learners), make_program, *limits,
+                          lambda: learners),
       make_program, lambda task, attempt: [*actor, str(task), str(attempt)],
       num_actors,
       evaluator and (lambda attempt: [*evaluator, str(attempt)]),
-      *limits, poll_secs=0.2).run(lambda: None)
+      poll_secs=0.2).run(lambda: None)
 except (program.RunFailed, config.UserError) as error:
   print(error)
   sys.exit(12 if isinstance(error, config.UserError) else 11)
