@@ -4,11 +4,12 @@ The workers of a process pull parameters as a segment begins, and push a
 gradient as it ends. On the learner's machine both happen in memory that the
 processes share (`MemoryLink`). Workers of other machines fetch parameters from
 the learner's table, as actors do, and put gradients into a short queue
-(`TableLink`). The learner applies one after another (`Intake`): a parameter
-server, as A3C on several machines has in table 1 of Espeholt et al. 2018
-(arXiv:1802.01561).
+(`TableLink`). The learner applies one after another (`start_intake`): a
+parameter server, as A3C on several machines has in table 1 of Espeholt et al.
+2018 (arXiv:1802.01561).
 """
 
+from concurrent import futures
 import json
 import threading
 from typing import Callable, Dict, Iterator, NamedTuple, Optional, Union
@@ -22,6 +23,7 @@ from impala_tf.a3c import store as store_lib
 from impala_tf.agents import acting
 from impala_tf.agents import agent as agent_lib
 from impala_tf.comms import reverb_calls
+from impala_tf.comms import sampling
 from impala_tf.core import weights
 
 _TABLE = 'gradients'
@@ -146,46 +148,38 @@ Link = Union[MemoryLink, TableLink]
 
 def contributions(address: str) -> Iterator[Contribution]:
   """Yields contributions from the queue of this process's server."""
-  dataset = reverb.TrajectoryDataset.from_table_signature(
-      server_address=address, table=_TABLE,
-      # Read ahead, it would grow old; and see `sampling.samples`.
-      max_in_flight_samples_per_worker=1, num_workers_per_iterator=1)
-  for sample in dataset.as_numpy_iterator():
+  # Read ahead, they would grow old.
+  for sample in sampling.samples(
+      sampling.Source(address, _TABLE, 1)).as_numpy_iterator():
     gradient, text = sample.data
     yield Contribution(gradient, **json.loads(bytes(text)))
 
 
-class Intake:
-  """A thread that applies contributions from the table, one after another."""
+def start_intake(address: str, store: store_lib.Store,
+                 apply: Callable[[Contribution], None],
+                 publisher: weights.Publisher, total_frames: int
+                 ) -> Callable[[], None]:
+  """Starts a thread that applies contributions, one after another.
 
-  def __init__(self, address: str, store: store_lib.Store,
-               apply: Callable[[Contribution], None],
-               publisher: weights.Publisher, total_frames: int):
-    """Starts the thread, with the address of this process's server.
+  `address` is that of this process's server. `store` must be opened for this
+  thread alone: a lock on the same file would not keep out other threads of the
+  process. Returns a function that raises RuntimeError if the thread has failed.
+  """
+  failed: futures.Future[None] = futures.Future()
 
-    `store` must be opened for this thread alone: a lock on the same file would
-    not keep out other threads of the process.
-    """
-    self._address = address
-    self._store = store
-    self._apply = apply
-    self._publisher = publisher
-    self._total_frames = total_frames
-    self._error: Optional[Exception] = None
-    self._thread = threading.Thread(target=self._run, daemon=True)
-    self._thread.start()
-
-  def check(self) -> None:
-    """Raises RuntimeError if the thread has failed."""
-    if self._error is not None:
-      raise RuntimeError('applying gradients failed') from self._error
-
-  def _run(self) -> None:
+  def run():
     try:
-      for contribution in contributions(self._address):
-        if self._store.counts.num_frames >= self._total_frames:
+      for contribution in contributions(address):
+        if store.counts.num_frames >= total_frames:
           return  # The learner is about to end.
-        self._apply(contribution)
-        self._publisher.publish(self._store.counts.num_updates)
+        apply(contribution)
+        publisher.publish(store.counts.num_updates)
     except Exception as error:  # pylint: disable=broad-except
-      self._error = error
+      failed.set_exception(error)
+
+  def check():
+    if failed.done():
+      raise RuntimeError('applying gradients failed') from failed.exception()
+
+  threading.Thread(target=run, daemon=True).start()
+  return check

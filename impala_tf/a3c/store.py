@@ -9,14 +9,11 @@ The memory is an anonymous file of the process that makes it
 (`comms.anonymous_files`): nothing is left behind, however processes end.
 """
 
-import contextlib
 import fcntl
 import functools
 import json
 import mmap
-import os
-import secrets
-from typing import IO, Any, Callable, Iterable, NamedTuple, Optional
+from typing import Any, Callable, Iterable, NamedTuple, Optional
 
 import numpy as np
 
@@ -121,14 +118,15 @@ class Store:
     target_parameters: theta-minus, float32 [P], likewise.
     slots: the optimiser's mean squares or momenta, float32 [S, P], likewise.
     table_name: name of the Reverb table by which other processes find it.
+    is_there: returns whether the process that made the memory still has it.
   """
 
-  def __init__(self, file: IO[bytes], table_name: str, path: str):
+  def __init__(self, shared: anonymous_files.Shared):
     """Maps a file that has its header; see `make` and `find`."""
-    self.table_name = table_name
-    self._file = file
-    self._path = path
-    memory = mmap.mmap(file.fileno(), 0)
+    self.table_name = shared.name
+    self.is_there = shared.is_there
+    self._file = shared.file
+    memory = mmap.mmap(self._file.fileno(), 0)
     self._header = np.frombuffer(memory, _HEADER, 1).reshape([])
     size = int(self._header['num_parameters'])
     num_slots = int(self._header['num_slots'])
@@ -154,15 +152,6 @@ class Store:
     """Sets the counts of a run that resumes, before there are workers."""
     self._header['num_frames'] = num_frames
     self._header['num_updates'] = num_updates
-
-  def is_there(self) -> bool:
-    """Returns whether the process that made the memory still has it."""
-    try:
-      # Its number may be another process's by now.
-      return os.path.samestat(
-          os.stat(self._path), os.fstat(self._file.fileno()))
-    except OSError:
-      return False
 
   @property
   def problem(self) -> str:
@@ -246,23 +235,16 @@ def make(num_parameters: int, num_slots: int) -> Store:
 
   Raises AttributeError or OSError as `anonymous_files.make` does.
   """
-  token = secrets.token_hex(8)
-  file = anonymous_files.make(_PREFIX, token)
-  os.ftruncate(
-      file.fileno(), _aligned(_HEADER.itemsize)
+  shared = anonymous_files.make(
+      _PREFIX, _aligned(_HEADER.itemsize)
       + (2 + num_slots) * _aligned(4 * num_parameters)
       + _NUM_RECORDS * RECORD_BYTES)
-  file.write(
+  shared.file.write(
       np.array((num_parameters, num_slots, 0, 0, 0, 0), _HEADER).tobytes())
-  return Store(file, anonymous_files.name(_PREFIX, token, file),
-               f'/proc/self/fd/{file.fileno()}')
+  return Store(shared)
 
 
 def find(tables: Iterable[str]) -> Optional[Store]:
   """Opens the memory named among a learner's tables; None if it cannot."""
-  for name in tables:
-    if name.startswith(_PREFIX):
-      with contextlib.suppress(OSError, ValueError):
-        file, path = anonymous_files.open_named(name, _PREFIX, 'r+b')
-        return Store(file, name, path)
-  return None
+  shared = anonymous_files.find(_PREFIX, tables, 'r+b')
+  return shared and Store(shared)

@@ -11,42 +11,57 @@ import contextlib
 import fcntl
 import os
 import pathlib
+import secrets
 import time
-from typing import IO, Iterator, Optional, Tuple
+from typing import IO, Iterable, Iterator, NamedTuple, Optional
 
 _BOOT_ID = pathlib.Path('/proc/sys/kernel/random/boot_id')
 _LOCKS = pathlib.Path('/proc/locks')
 _POLL_SECS = 0.0005
 
 
-def make(prefix: str, token: str) -> IO[bytes]:
-  """Makes an empty file of a kind (`prefix`), identified by random text.
+class Shared(NamedTuple):
+  """A file that is open, here or also in the process that has made it."""
+  file: IO[bytes]
+  name: str  # By which others find it.
+  path: str  # Exists as long as its maker has the file.
+
+  def is_there(self) -> bool:
+    """Returns whether the process that made the file still has it."""
+    try:
+      # Its number may be another process's by now.
+      return os.path.samestat(os.stat(self.path), os.fstat(self.file.fileno()))
+    except OSError:
+      return False
+
+
+def make(prefix: str, size: int) -> Shared:
+  """Makes a file of a kind (`prefix`) with so many bytes, which are 0.
 
   Raises AttributeError if this is not Linux, OSError if the system has none.
   """
-  return open(os.memfd_create(f'impala_tf_{prefix}{token}'), 'r+b', buffering=0)
+  token = secrets.token_hex(8)
+  file = open(os.memfd_create(f'impala_tf_{prefix}{token}'), 'r+b', buffering=0)
+  os.ftruncate(file.fileno(), size)
+  name = f'{_BOOT_ID.read_text().strip()}/{os.getpid()}/{file.fileno()}/{token}'
+  return Shared(file, prefix + name, f'/proc/self/fd/{file.fileno()}')
 
 
-def name(prefix: str, token: str, file: IO[bytes]) -> str:
-  """Returns the name by which others find a file of `make`."""
-  return (f'{prefix}{_BOOT_ID.read_text().strip()}/{os.getpid()}/'
-          f'{file.fileno()}/{token}')
+def find(prefix: str, tables: Iterable[str], mode: str) -> Optional[Shared]:
+  """Opens the file of a kind named among a learner's tables, in a mode.
 
-
-def open_named(full_name: str, prefix: str, mode: str) -> Tuple[IO[bytes], str]:
-  """Opens another process's file by its `name`, in a mode of `open`.
-
-  Returns the file, and a path that exists as long as its maker has it. Raises
-  OSError if this process cannot open it, ValueError if it does not exist here.
+  Returns None if this process cannot open it, or it does not exist here.
   """
-  boot_id, pid, fd, token = full_name[len(prefix):].split('/')
-  if boot_id != _BOOT_ID.read_text().strip():
-    raise ValueError('it is on another machine')
-  path = f'/proc/{int(pid)}/fd/{int(fd)}'
-  # In another container, the number is that of another process.
-  if os.readlink(path) != f'/memfd:impala_tf_{prefix}{token} (deleted)':
-    raise ValueError('it is another file')
-  return open(path, mode, buffering=0), path
+  for name in tables:
+    if name.startswith(prefix):
+      with contextlib.suppress(OSError, ValueError):
+        boot_id, pid, fd, token = name[len(prefix):].split('/')
+        path = f'/proc/{int(pid)}/fd/{int(fd)}'
+        # In another container, the number is that of another process.
+        if (boot_id == _BOOT_ID.read_text().strip() and os.readlink(path)
+            == f'/memfd:impala_tf_{prefix}{token} (deleted)'):
+          return Shared(open(path, mode, buffering=0), name, path)
+  return None
 
 
 @contextlib.contextmanager

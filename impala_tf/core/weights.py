@@ -240,7 +240,7 @@ class Fetcher:
     self._calls_left = 0  # Until the learner is asked again.
     self._size = num_parameters(variables)
     self._assign = acting.make_assign(list(variables))
-    self._memory: Optional[parameter_memory.Reader] = None
+    self._memory: Optional[parameter_memory.Memory] = None
     self._next_check = float('-inf')
     # Which learner, and its inserts.
     self._seen_in_table: tuple[Optional[str], int] = (None, 0)

@@ -78,12 +78,6 @@ class RayProgram(program_lib.Program):
     self._cause = ''
 
   @property
-  def exit_code(self) -> Optional[int]:
-    if self.state is not State.ENDED:
-      return None
-    return child.BAD_INPUT if self.report.missing else self.report.exit_code
-
-  @property
   def place_name(self) -> str:
     """Name of the program's current or last node."""
     return f'{self.report.ip} (node {self.report.node[:8]})'
@@ -101,6 +95,7 @@ class RayProgram(program_lib.Program):
           num_cpus=self._needs.cpus, num_gpus=self._needs.gpus,
           max_restarts=-1, scheduling_strategy='SPREAD').remote(str(_ROOT))
       self._answer = None
+    self.exit_code = None
     self.state = (
         State.PLACED if self.state is State.ENDED else State.PLACING)
 
@@ -152,6 +147,7 @@ class RayProgram(program_lib.Program):
       self._lose(f'{self.place_name}: {error}')
 
   def _lose(self, cause: str, is_for_good: bool = False):
+    self.exit_code = None
     if self.state is State.RUNNING or is_for_good:
       self.state = State.LOST
       self._cause = ' '.join(cause.split())[:_MOST_OF_CAUSE]
@@ -173,7 +169,8 @@ class RayProgram(program_lib.Program):
             'project and files of --import must be at the same path on all '
             'nodes, and the run directory on a file system that they share\n'
             .encode())
-      if report.missing or report.exit_code is not None:
+      self.exit_code = child.BAD_INPUT if report.missing else report.exit_code
+      if self.exit_code is not None:
         self.state = State.ENDED
 
   def _append(self, output: bytes):
@@ -185,6 +182,7 @@ class RayProgram(program_lib.Program):
       ray.kill(self._host)
     self._host = self._answer = None
     self._silence.restart()
+    self.exit_code = None
     self.state = State.ABSENT
 
 

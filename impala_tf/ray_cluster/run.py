@@ -14,7 +14,6 @@ from impala_tf.ray_cluster import connection as ray_connection
 from impala_tf.ray_cluster import plan as cluster_plan
 from impala_tf.ray_cluster import program as ray_program
 from impala_tf.runs import run_directory
-from impala_tf.runtime import restarts
 from impala_tf.runtime import role_commands
 from impala_tf.runtime import sizing
 from impala_tf.runtime import supervisor
@@ -52,8 +51,7 @@ class RayLearners(supervisor.Learners):
     super().__init__(
         number, lambda name: ray_program.RayProgram(
             name, log_dir, needs, needed=needed_paths(run_dir)),
-        restarts.JointRestarts(config.actor.max_restarts,
-                               config.actor.restart_window_secs),
+        config.actor.max_restarts, config.actor.restart_window_secs,
         self._addressed, room=room)
     # HOST:PORT of each one's Reverb server, as of the last start.
     self.addresses: List[str] = []
@@ -115,5 +113,4 @@ def make_supervisor(config: config_lib.Config, run_dir: str,
 
   return supervisor.Supervisor(
       learners, make_program, actor, sizing.fitted(config.actor.num_actors),
-      evaluator if needs.evaluator is not None else None,
-      config.actor.max_restarts, config.actor.restart_window_secs, _POLL_SECS)
+      evaluator if needs.evaluator is not None else None, _POLL_SECS)

@@ -5,13 +5,14 @@ update takes one unroll of each environment, all by the newest parameters, and
 all players wait for it. The policy lag is 0, all ratios are 1, and V-trace's
 targets are n-step targets (equation 2), so that the algorithm is 'impala'.
 
-- Sync step: `SyncStepPlayer`, with which the learner plays by itself.
+- Sync step: `play_batches`, with which the learner plays by itself.
 - Sync trajectory: IMPALA's actors, whose `NewerFetcher` waits for each update,
   and a queue that is read by version (`unroll_filter.of_one_version`).
 - Dynamic batch: the same with `SynchronousDynamicActor`.
 """
 
 import collections
+import itertools
 import time
 from typing import Callable, Deque, Generator, NamedTuple, Optional, Tuple
 
@@ -130,85 +131,67 @@ class _Newest(NamedTuple):
     return int(self.num_updates.numpy())
 
 
-class SyncStepPlayer:
-  """A player of whole batches: sync step.
+def play_batches(config: config_lib.Config, learner: learner_lib.Learner,
+                 spec: types.Unroll, control: control_lib.LoopControl,
+                 prepare: Callable[[types.Unroll], types.Unroll]
+                 ) -> Generator[types.Unroll, None, None]:
+  """Plays and yields batches, mapped by `prepare`, until it is to stop.
 
-  All environments are stepped together, and one call of the learner's own agent
-  serves them all. If the process of an environment dies, all begin anew, and
-  unfinished unrolls are lost.
+  It is sync step: all environments are stepped together, and one call of the
+  learner's own agent serves them all. If the process of an environment dies,
+  all begin anew, and unfinished unrolls are lost.
+
+  Raises UserError if environments cannot be made or played, WorkerError if
+  their processes die too often; see `ActorConfig.max_restarts`.
   """
+  writer, actor = _BatchWriter(), None
+  seeds = itertools.count(int(learner.num_updates.numpy()))  # New on resume.
+  deaths: Deque[float] = collections.deque(maxlen=config.actor.max_restarts + 1)
 
-  def __init__(self, config: config_lib.Config, learner: learner_lib.Learner,
-               spec: types.Unroll, control: control_lib.LoopControl):
-    """Prepares to play unrolls of this spec, until `control` says stop."""
-    self._config = config
-    self._learner = learner
-    self._spec = spec
-    self._control = control
-    self._writer = _BatchWriter()
-    self._actor: Optional[actor_lib.Actor] = None
-    # On resume, use a new seed.
-    self._next_seed = int(learner.num_updates.numpy())
-    self._deaths: Deque[float] = collections.deque(
-        maxlen=config.actor.max_restarts + 1)
-
-  def batches(self, prepare: Callable[[types.Unroll], types.Unroll]
-              ) -> Generator[types.Unroll, None, None]:
-    """Plays and yields batches, mapped by `prepare`, until it is to stop.
-
-    Raises UserError if environments cannot be made or played, WorkerError if
-    their processes die too often; see `ActorConfig.max_restarts`.
-    """
-    try:
-      while True:
-        self._control.before_batch()
-        self._play()
-        yield prepare(self._writer.take())
-    except _Stopped:
-      return
-    finally:
-      self._close()
-
-  def _play(self) -> None:
-    """Plays an unroll in each environment, and again if one dies."""
-    while True:
-      try:
-        self._check()
-        if self._actor is None:
-          self._actor = self._start()
-        self._actor.run_unroll()
-        return
-      except env_processes.WorkerError as error:
-        self._close()
-        now = time.monotonic()
-        self._deaths.append(now)
-        if (len(self._deaths) == self._deaths.maxlen and
-            now - self._deaths[0] < self._config.actor.restart_window_secs):
-          raise
-        logging.warning('All environments begin anew: %s', error)
-
-  def _check(self) -> None:
-    if self._control.should_stop():
+  def check():
+    if control.should_stop():
       raise _Stopped
 
-  def _start(self) -> actor_lib.Actor:
-    config = self._config
-    environment_seed, policy_seed = experiment.make_seeds(
-        config.experiment.seed, self._next_seed)
-    self._next_seed += 1
-    environment = SteppedTogether(
-        experiment.make_actor_environment(config, environment_seed, task=0),
-        self._check)
-    try:
-      return actor_lib.Actor(
-          self._learner.agent, environment, self._writer,
-          _Newest(self._learner.num_updates), self._spec, policy_seed,
-          acts_anew=True)
-    except BaseException:
-      environment.close()
-      raise
+  try:
+    while True:
+      control.before_batch()
+      is_played = False
+      while not is_played:
+        try:
+          check()
+          actor = actor or _start(
+              config, learner, spec, writer, next(seeds), check)
+          actor.run_unroll()
+          is_played = True
+        except env_processes.WorkerError as error:
+          if actor is not None:
+            actor.close()
+            actor = None
+          deaths.append(now := time.monotonic())
+          if (len(deaths) == deaths.maxlen and
+              now - deaths[0] < config.actor.restart_window_secs):
+            raise
+          logging.warning('All environments begin anew: %s', error)
+      yield prepare(writer.take())
+  except _Stopped:
+    return
+  finally:
+    if actor is not None:
+      actor.close()
 
-  def _close(self) -> None:
-    if self._actor is not None:
-      self._actor.close()
-      self._actor = None
+
+def _start(config: config_lib.Config, learner: learner_lib.Learner,
+           spec: types.Unroll, writer: _BatchWriter, seed: int,
+           check: Callable[[], None]) -> actor_lib.Actor:
+  environment_seed, policy_seed = experiment.make_seeds(
+      config.experiment.seed, seed)
+  environment = SteppedTogether(
+      experiment.make_actor_environment(config, environment_seed, task=0),
+      check)
+  try:
+    return actor_lib.Actor(
+        learner.agent, environment, writer, _Newest(learner.num_updates), spec,
+        policy_seed, acts_anew=True)
+  except BaseException:
+    environment.close()
+    raise

@@ -50,9 +50,8 @@ def batches(parts: learner_parts.LearnerParts,
             ) -> Generator[types.Unroll, None, None]:
   """Yields batches until the process is to stop."""
   if parts.reader is None:
-    return batched_a2c.SyncStepPlayer(
-        parts.config, parts.state.learner, parts.spec, control
-        ).batches(parts.prepare)
+    return batched_a2c.play_batches(
+        parts.config, parts.state.learner, parts.spec, control, parts.prepare)
   return loop.read(parts.reader, control, parts.learners.agree)
 
 

@@ -4,7 +4,9 @@ It does not import TensorFlow, except to train in this process.
 """
 
 import contextlib
+import functools
 import math
+import pathlib
 from typing import Any, Callable, List, NamedTuple, Optional, Sequence
 
 from impala_tf import config as config_lib
@@ -19,7 +21,10 @@ from impala_tf.runtime import ports
 from impala_tf.runtime import role_commands
 from impala_tf.runtime import sizing
 from impala_tf.runtime import stop_signals
+from impala_tf.runtime import supervisor as supervisor_lib
 from impala_tf.runtime import waiting
+
+_POLL_SECS = 0.2  # Of the supervisor.
 
 
 class Ports(NamedTuple):
@@ -90,6 +95,9 @@ def supervisor(config: config_lib.Config, run_dir: str, chosen: Ports,
     flags.append('--profile')
   num_updates = run_directory.newest_checkpoint(run_dir) or 0
   fitted = sizing.fit(config)
+  make_program = functools.partial(
+      local.LocalProgram,
+      log_dir=pathlib.Path(run_directory.logs_path(run_dir)))
 
   def actor(task, attempt):
     core_flags = [f'--core={core_of[task]}'] if core_of else []
@@ -102,19 +110,16 @@ def supervisor(config: config_lib.Config, run_dir: str, chosen: Ports,
         'evaluator', addresses[0], f'--seed={attempt}', run_dir_flag)
 
   with cores.claim(fitted) as core_of:
-    yield local.make_supervisor(
-        learner_commands=[
+    learners = supervisor_lib.Learners(
+        0 if is_done else len(addresses), make_program,
+        config.actor.max_restarts, config.actor.restart_window_secs, lambda: [
             role_commands.learner(address, task, joint_addresses, *flags,
                                   f'--wait_secs={wait_secs(config):g}')
-            for task, address in enumerate(addresses)],
-        actor_command=actor,
-        num_actors=0 if config.learner_plays else sizing.fitted(
-            fitted.actor.num_actors),
-        log_dir=run_directory.logs_path(run_dir),
-        max_restarts=config.actor.max_restarts,
-        restart_window_secs=config.actor.restart_window_secs,
-        evaluator_command=evaluator if evaluate else None,
-        learner_is_done=is_done)
+            for task, address in enumerate(addresses)], is_done)
+    yield supervisor_lib.Supervisor(
+        learners, make_program, actor,
+        0 if config.learner_plays else sizing.fitted(fitted.actor.num_actors),
+        evaluator if evaluate else None, _POLL_SECS)
 
 
 class Stopped(Exception):

@@ -131,10 +131,10 @@ def run_learner(config: config_lib.Config, endpoint: endpoint_lib.Endpoint,
   publisher.publish(learner.store.counts.num_updates)
   store = store_lib.find([table_name])
   assert store is not None  # It is this process's own.
-  intake = links.Intake(
+  check = links.start_intake(
       address, store, links.make_apply(config, store), publisher,
       config.experiment.total_frames)
-  return learner.learn(control, reports, publisher, _POLL_SECS, intake.check)
+  return learner.learn(control, reports, publisher, _POLL_SECS, check)
 
 
 def run_in_process(config: config_lib.Config, run_dir: str,

@@ -3,12 +3,11 @@
 They are started, never forked: Atari's emulator would hang.
 """
 
-import functools
 import os
 import pathlib
 import subprocess
 import sys
-from typing import Callable, Dict, Mapping, Optional, Sequence
+from typing import Dict, Mapping, Optional, Sequence
 
 from impala_tf.runtime import batch
 from impala_tf.runtime import leftovers
@@ -18,7 +17,6 @@ from impala_tf.runtime import supervisor
 
 State = program_lib.State
 
-_SUPERVISOR_POLL_SECS = 0.2
 _BATCH_POLL_SECS = 0.1
 _MAX_SERVER_RESTARTS = 20
 _SERVER_WINDOW_SECS = 600.
@@ -61,15 +59,10 @@ class LocalProgram(program_lib.Program):
     self._keep_open = keep_open
     self._mark = leftovers.make_mark()
     self._process: Optional[subprocess.Popen] = None
-    self._exit_code: Optional[int] = None
-
-  @property
-  def exit_code(self) -> Optional[int]:
-    return self._exit_code
 
   def place(self) -> None:
     self.withdraw()
-    self._exit_code = None
+    self.exit_code = None
     self.state = State.PLACED
 
   def start(self, command: Sequence[str]) -> None:
@@ -88,47 +81,20 @@ class LocalProgram(program_lib.Program):
 
   def collect(self) -> None:
     if self._process is not None and self.state is State.RUNNING:
-      self._exit_code = self._process.poll()
-      if self._exit_code is not None:
+      self.exit_code = self._process.poll()
+      if self.exit_code is not None:
         leftovers.kill(self._mark)
         self.state = State.ENDED
 
   def withdraw(self) -> None:
     if self._process is not None:
       self._process.kill()
-      self._exit_code = self._process.wait()
+      self.exit_code = self._process.wait()
       leftovers.kill(self._mark)
       assert self._process.stdin is not None  # `start` made it a pipe.
       self._process.stdin.close()
       self._process = None
     self.state = State.ABSENT
-
-
-def make_supervisor(
-    learner_commands: Sequence[Sequence[str]],
-    actor_command: Callable[[int, int], Sequence[str]], num_actors: int,
-    log_dir: str, max_restarts: int, restart_window_secs: float,
-    evaluator_command: Optional[Callable[[int], Sequence[str]]] = None,
-    launcher: Sequence[str] = PYTHON_MODULE,
-    learner_is_done: Optional[Callable[[], bool]] = None
-) -> supervisor.Supervisor:
-  """Makes a supervisor of a run whose programs are all on this machine.
-
-  `learner_commands` begin with the chief's; other commands are made from an
-  actor's task, and from earlier starts. `max_restarts` are of one actor, or of
-  all programs if one of several learners dies; training goes on without an
-  evaluator that dies too often. `learner_is_done` asks a learner outside the
-  supervisor, if there is one; `learner_commands` are ignored then.
-  """
-  make_program = functools.partial(
-      LocalProgram, log_dir=pathlib.Path(log_dir), launcher=launcher)
-  learners = supervisor.Learners(
-      0 if learner_is_done else len(learner_commands), make_program,
-      restarts.JointRestarts(max_restarts, restart_window_secs),
-      lambda: learner_commands, learner_is_done)
-  return supervisor.Supervisor(
-      learners, make_program, actor_command, num_actors, evaluator_command,
-      max_restarts, restart_window_secs, _SUPERVISOR_POLL_SECS)
 
 
 def make_batch(num_jobs: int, log_dir: str, environment: Mapping[str, str],

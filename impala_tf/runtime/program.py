@@ -40,12 +40,9 @@ class Program:
     self.log_path = log_dir / f'{name}.log'
     self.log_path.parent.mkdir(parents=True, exist_ok=True)
     self.state = State.ABSENT
+    # Of the last start, negative for a signal; None if unknown.
+    self.exit_code: Optional[int] = None
     self._log_start = 0  # Bytes; earlier ones are from earlier starts.
-
-  @property
-  def exit_code(self) -> Optional[int]:
-    """Exit code of the last start, negative for a signal; None if unknown."""
-    raise NotImplementedError
 
   def place(self) -> None:
     """Requests room for the program, unless it has a place already."""

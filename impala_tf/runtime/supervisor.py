@@ -28,7 +28,7 @@ class Learners:
 
   def __init__(self, number: int,
                make_program: Callable[[str], program_lib.Program],
-               restart: restarts.JointRestarts,
+               max_restarts: int, restart_window_secs: float,
                commands: Callable[[], Sequence[Sequence[str]]],
                is_done: Optional[Callable[[], bool]] = None,
                room: Optional[waiting.Waiting] = None):
@@ -41,7 +41,8 @@ class Learners:
     self.programs: Sequence[program_lib.Program] = [
         make_program(f'learner_{i}' if i else 'learner')
         for i in range(number)]
-    self._restarts = restart
+    self.limits = max_restarts, restart_window_secs
+    self._restarts = restarts.JointRestarts(*self.limits)
     self._commands = commands
     self._is_done = is_done
     self._room = room
@@ -147,14 +148,17 @@ class Supervisor:
                actor_command: Callable[[int, int], Sequence[str]],
                num_actors: int,
                evaluator_command: Optional[Callable[[int], Sequence[str]]],
-               max_restarts: int, restart_window_secs: float,
                poll_secs: float):
-    """Prepares the peers of the learners; see `local.make_supervisor`."""
+    """Prepares the peers of the learners.
+
+    Commands of actors are made from task and earlier starts, of an evaluator
+    from the latter. Each may restart as often as learners together.
+    """
 
     def make_peer(name, command, is_needed=True, first_words=''):
       program = make_program(name)
       return Peer(program, command, restarts.Restarts(
-          program, max_restarts, restart_window_secs, is_needed, first_words))
+          program, *learners.limits, is_needed, first_words))
 
     self._learners = learners
     self._poll_secs = poll_secs

@@ -133,14 +133,14 @@ class _Learner:
         lambda version: self.store.counts.num_frames,
         [weights.Table(self.address).write])
     publisher.publish(0)
-    self.intake = links.Intake(
+    self.check_intake = links.start_intake(
         self.address, store, apply or links.make_apply(_CONFIG, store),
         publisher, _CONFIG.experiment.total_frames)
 
   def wait_for_updates(self, number):
     programs.wait_until(
         lambda: self.store.counts.num_updates >= number, 'updates')
-    self.intake.check()
+    self.check_intake()
 
   def contribution(self, **facts):
     return links.Contribution(
@@ -225,7 +225,7 @@ def test_intake_refuses_what_is_not_finite_and_ends_with_the_run(tmp_path):
   client = reverb.Client(learner.address)
   programs.wait_until(lambda: reverb_calls.server_info(client)[
       'gradients'].current_size < 2, 'the end of the intake')
-  learner.intake.check()
+  learner.check_intake()
   assert learner.store.counts[:2] == (100, 3)
   np.testing.assert_array_equal(learner.store.parameters, after)
 
@@ -238,4 +238,4 @@ def test_loop_hears_of_an_intake_that_failed(tmp_path):
   learner.link().push(learner.contribution())
   with pytest.raises(RuntimeError, match='applying gradients failed'):
     learner.parts.learn(control_lib.LoopControl(), interfaces.NO_REPORTS,
-                        on_poll=learner.intake.check)
+                        on_poll=learner.check_intake)

@@ -31,11 +31,6 @@ class _Program(program_lib.Program):
     self.report = None
     self.calls = []
     self._needed = needed
-    self._code = None
-
-  @property
-  def exit_code(self):
-    return self._code if self.state is State.ENDED else None
 
   @property
   def place_name(self):
@@ -45,7 +40,7 @@ class _Program(program_lib.Program):
     return 'was lost' if self.state is State.LOST else super().how_it_ended()
 
   def end(self, code):
-    self.state, self._code = State.ENDED, code
+    self.state, self.exit_code = State.ENDED, code
 
   def be_placed(self, ip, *ports):
     self.state = State.PLACED
@@ -53,6 +48,7 @@ class _Program(program_lib.Program):
 
   def place(self):
     self.calls.append('place')
+    self.exit_code = None
     self.state = State.PLACING
 
   def withdraw(self):

@@ -14,15 +14,11 @@ class _Ended(program_lib.Program):
 
   def __init__(self, name, log_dir, exit_code, words=''):
     super().__init__(name, log_dir)
-    self._exit_code = exit_code
+    self.exit_code = exit_code
     self.log_path.write_text(words)
 
-  @property
-  def exit_code(self):
-    return self._exit_code
-
   def how_it_ended(self):
-    return super().how_it_ended() if self._exit_code else 'was lost'
+    return super().how_it_ended() if self.exit_code else 'was lost'
 
 
 @pytest.fixture(name='make')

@@ -14,19 +14,22 @@ from tests.fixtures import programs
 # Runs a supervisor as `impala_tf.cli.train` does; failures get exit codes that
 # cannot be Python's own.
 _SUPERVISOR = """
-import json, sys
+import functools, json, pathlib, sys
 from impala_tf import config
-from impala_tf.runtime import local, program
-kwargs = json.loads(sys.argv[1])
-actor = kwargs.pop('actor_command')
-kwargs['actor_command'] = lambda task, attempt: [*actor, str(task),
-                                                 str(attempt)]
-evaluator = kwargs.pop('evaluator_command')
-if evaluator:
-  kwargs['evaluator_command'] = lambda attempt: [*evaluator, str(attempt)]
+from impala_tf.runtime import local, program, supervisor
+learners, actor, num_actors, evaluator, log_dir, *limits = json.loads(
+    sys.argv[1])
+make_program = functools.partial(
+    local.LocalProgram, log_dir=pathlib.Path(log_dir),
+    launcher=[sys.executable, '-c'])
 try:
-  signum = local.make_supervisor(
-      launcher=[sys.executable, '-c'], **kwargs).run(lambda: None)
+  signum = supervisor.Supervisor(
+      supervisor.Learners(len(learners), make_program, *limits,
+                          lambda: learners),
+      make_program, lambda task, attempt: [*actor, str(task), str(attempt)],
+      num_actors,
+      evaluator and (lambda attempt: [*evaluator, str(attempt)]),
+      poll_secs=0.2).run(lambda: None)
 except (program.RunFailed, config.UserError) as error:
   print(error)
   sys.exit(12 if isinstance(error, config.UserError) else 11)
@@ -120,18 +123,14 @@ def supervise(tmp_path):
     def start(learner, actor, num_actors=1, max_restarts=5,
               restart_window_secs=600., evaluator=None, num_learners=1,
               **options):
-      kwargs = {
-          'learner_commands': [
-              [_CHILD + learner, str(tmp_path), 'learner',
-               *([str(i)] if i else [])] for i in range(num_learners)],
-          'actor_command': [_CHILD + actor, str(tmp_path), 'actor'],
-          'evaluator_command': evaluator and
-              [_CHILD + evaluator, str(tmp_path), 'evaluator'],
-          'num_actors': num_actors, 'log_dir': str(tmp_path / 'logs'),
-          'max_restarts': max_restarts,
-          'restart_window_secs': restart_window_secs}
-      process = stack.enter_context(
-          programs.running('-c', _SUPERVISOR, json.dumps(kwargs), **options))
+      arguments = [
+          [[_CHILD + learner, str(tmp_path), 'learner',
+            *([str(i)] if i else [])] for i in range(num_learners)],
+          [_CHILD + actor, str(tmp_path), 'actor'], num_actors,
+          evaluator and [_CHILD + evaluator, str(tmp_path), 'evaluator'],
+          str(tmp_path / 'logs'), max_restarts, restart_window_secs]
+      process = stack.enter_context(programs.running(
+          '-c', _SUPERVISOR, json.dumps(arguments), **options))
       return _Run(tmp_path, process)
 
     yield start
