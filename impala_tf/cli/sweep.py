@@ -126,19 +126,20 @@ class Program:
 def summary(config: plan_lib.SweepConfig,
             results: Sequence[results_lib.Result]) -> str:
   """Returns a table with a line for each task and variant."""
-  rows = [['task', 'variant', 'finished', 'failed', f'best {_BEST}', 'all',
-           'best setting']]
+  rows = []
   for task, variant in itertools.product(config.tasks, config.variants):
     selected = results_lib.select(results, task, variant)
     statuses = [result.status for result in selected]
     returns = results_lib.setting_returns(selected)
-    rows.append([
-        task, variant, str(statuses.count(results_lib.FINISHED)),
-        str(statuses.count(results_lib.FAILED)),
-        f'{results_lib.best_mean(selected, _BEST):.2f}',
-        f'{results_lib.best_mean(selected, None):.2f}',
-        next(iter(returns), '-')])
-  return suite_tables.table(rows, num_names=2)
+    rows.append((
+        task, variant, statuses.count(results_lib.FINISHED),
+        statuses.count(results_lib.FAILED),
+        results_lib.best_mean(selected, _BEST),
+        results_lib.best_mean(selected, None), next(iter(returns), '-')))
+  return suite_tables.table(
+      ['task', 'variant', 'finished', 'failed', f'best {_BEST}', 'all',
+       'best setting'], rows, num_names=2,
+      forms=['', '', '', '', '.2f', '.2f', ''])
 
 
 class Progress:

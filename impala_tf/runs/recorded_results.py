@@ -17,6 +17,7 @@ from impala_tf.runs import gin_config
 from impala_tf.runs import history
 from impala_tf.runs import metrics
 from impala_tf.storage import files
+from impala_tf.sweeps import results as results_lib
 
 DEFAULT_PATH = os.path.join('results', 'results.csv')
 # Values of `Result.protocol`.
@@ -99,8 +100,5 @@ def add(path: str, result: Result) -> None:
   """
   agent = operator.attrgetter('task', 'curve', 'frames', 'protocol')
   others = [r for r in read(path) if agent(r) != agent(result)]
-  text = io.StringIO()
-  writer = csv.writer(text, lineterminator='\n')
-  writer.writerow(Result._fields)
-  writer.writerows([*others, result])
-  files.write(path, text.getvalue().encode())
+  text = results_lib.as_csv([Result._fields, *others, result])
+  files.write(path, text.encode())
