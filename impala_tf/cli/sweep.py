@@ -59,7 +59,6 @@ class Program:
     print(summary(config, results))
 
   def run(self, description: str) -> int:
-    """Runs the program, and returns the exit code."""
     args = _parse_args(self.kind, description)
     beginning.check_reverb()
     config = gin_config.load_sweep(args.file, self.kind.configs)
@@ -151,7 +150,6 @@ class Progress:
     self._start = time.monotonic()
 
   def show(self, result: results_lib.Result) -> None:
-    """Prints the line of a run that has ended."""
     self._num_done += result.status != results_lib.INTERRUPTED
     parts = [f'[{self._num_done}/{self._num_runs}] {result.run.name} '
              f'{result.status}', result.error]

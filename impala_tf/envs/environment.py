@@ -120,7 +120,7 @@ class BatchedEnvironment(abc.ABC):
     level_index: int32 [E], number of each environment's level in the run.
     instruction_length: L, words of an instruction; 0 for no instructions.
     action_box: bounds of continuous actions; None for discrete ones.
-    interface: what a policy converts outside of training, as data: the bounds
+    interface: data on what a policy converts outside of training. It has bounds
       of 'actions' that are scaled, and the arguments of a `spaces.Converter` of
       'observations', whose first is their space; or None if other levels of the
       run have another.

@@ -18,7 +18,8 @@ def _by_algorithm(run_dirs: Sequence[str]) -> Scores:
   found: Scores = {}
   for name, members in groups.algorithms(run_dirs).items():
     for run_dir, run in zip(members, runs_lib.load(members)):
-      (level, *others), seed = run.levels, groups.seed_of(run_dir)
+      level, *others = run.levels
+      seed = groups.values_of(run_dir)[groups.SEED]
       if others:
         raise config_lib.UserError(
             f'{run_dir} was trained on {len(run.levels)} levels; name runs of '

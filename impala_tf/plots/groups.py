@@ -13,7 +13,7 @@ from impala_tf.storage import files
 from impala_tf.suites import levels as levels_lib
 
 _MAX_NAMED = 3  # Options in a name; with more, parts of paths are shorter.
-_SEED = 'ExperimentConfig.seed'
+SEED = 'ExperimentConfig.seed'
 _LEVEL = 'EnvironmentConfig.level'
 _ALGORITHM = 'ExperimentConfig.algorithm'
 WAYS = ('seed', 'directory', 'all')  # Beside every option.
@@ -22,16 +22,12 @@ WAYS = ('seed', 'directory', 'all')  # Beside every option.
 Groups = Dict[str, List[str]]
 
 
-def options() -> List[str]:
-  """Lists the names of all options, such as 'ImpalaConfig.entropy_cost'."""
-  return list(hparams.values(config_lib.Config()))
-
-
 def check_way(way: str) -> None:
   """Raises UserError for an unknown way of grouping."""
-  if way in WAYS or way in options():
+  ways = [*WAYS, *hparams.values(config_lib.Config())]
+  if way in ways:
     return
-  near = difflib.get_close_matches(way, [*WAYS, *options()], n=1, cutoff=0.4)
+  near = difflib.get_close_matches(way, ways, n=1, cutoff=0.4)
   hint = f'; did you mean {near[0]}?' if near else ''
   raise config_lib.UserError(
       f'--group_by must be {", ".join(WAYS)} or an option such as '
@@ -57,7 +53,7 @@ def make(run_dirs: Sequence[str], way: Optional[str]) -> Groups:
           f'{run_dir} has no config.gin, which says how to group; leave out '
           '--group_by, or group by directory or all')
   if way == 'seed':
-    return _alike(values, (_SEED,))
+    return _alike(values, (SEED,))
   found = _gather(run_dirs, lambda run_dir: values[run_dir][way])
   return {_named(way, value): found[value]
           for value in sorted(found, key=_order)}
@@ -69,7 +65,7 @@ def algorithms(run_dirs: Sequence[str]) -> Groups:
   Raises UserError without a config.
   """
   return _alike({run_dir: values_of(run_dir) for run_dir in run_dirs},
-                (_SEED, _LEVEL))
+                (SEED, _LEVEL))
 
 
 def _alike(values: Dict[str, Dict[str, Any]], ignored: Sequence[str]) -> Groups:
@@ -79,11 +75,6 @@ def _alike(values: Dict[str, Dict[str, Any]], ignored: Sequence[str]) -> Groups:
       if option not in ignored))
   names = _names([members[0] for members in found.values()], values, ignored)
   return dict(zip(names, found.values()))
-
-
-def seed_of(run_dir: str) -> int:
-  """Returns the seed of a run; raises UserError without a config."""
-  return values_of(run_dir)[_SEED]
 
 
 def _gather(run_dirs: Sequence[str], key: Callable[[str], Any]

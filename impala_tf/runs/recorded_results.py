@@ -80,17 +80,13 @@ def read(path: str) -> List[Result]:
     header, *lines = csv.reader(io.StringIO(files.read(path).decode()))
     if tuple(header) != Result._fields:
       raise ValueError('other columns')
-    return [Result._make(map(_parse, header, line)) for line in lines]
+    return [Result._make(
+        text if name not in _TYPES else _TYPES[name](text) if text else None
+        for name, text in zip(header, line)) for line in lines]
   except (TypeError, ValueError) as error:
     raise config_lib.UserError(
         f'{path} holds no results ({files.one_line(error)}); choose another '
         'file for --record') from error
-
-
-def _parse(name: str, text: str) -> Any:
-  if name not in _TYPES:
-    return text
-  return _TYPES[name](text) if text else None
 
 
 def add(path: str, result: Result) -> None:
