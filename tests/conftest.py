@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import impala_tf  # noqa: F401  Has switches for TensorFlow, too.
-from impala_tf.envs import display
+from impala_tf.envs import gym
 from impala_tf.roles import beginning
 
 _FIRST_TIER = 'not slow and not soak'  # As in pyproject.toml.
@@ -22,7 +22,7 @@ _FIRST_TIER = 'not slow and not soak'  # As in pyproject.toml.
 os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '2')
 os.environ.setdefault('TF_NUM_INTRAOP_THREADS', '1')
 os.environ.setdefault('TF_NUM_INTEROP_THREADS', '1')
-display.draw_without_display()  # Before a test imports a simulator by itself.
+gym.draw_without_display()  # Before a test imports a simulator by itself.
 
 # Explains failed assertions in modules that tests share, too.
 pytest.register_assert_rewrite(

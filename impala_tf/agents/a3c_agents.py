@@ -5,7 +5,7 @@ and value (section 9).
 """
 
 import types as python_types
-from typing import Dict, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, Sequence, Tuple, Union
 
 import dm_env
 import tensorflow as tf
@@ -26,16 +26,15 @@ class QAgent(agent_lib.Agent):
 
   kind = 'q'
 
-  def __init__(self, distribution: distributions.Distribution,
-               config: config_lib.AgentConfig, precision: str = 'float32',
-               compiled: bool = False, num_tasks: Optional[int] = None):
+  def __init__(self, distribution: distributions.Distribution, *args: Any,
+               **options: Any):
     """Makes the layers; raises ConfigError unless actions are categorical."""
     if not isinstance(distribution, distributions.Categorical):
       raise config_lib.ConfigError(
           'methods that learn values of actions are for one choice of several '
           f"actions, but there are {distribution}; set "
           "ExperimentConfig.algorithm to 'a3c' or 'impala'")
-    super().__init__(distribution, config, precision, compiled, num_tasks)
+    super().__init__(distribution, *args, **options)
     # In a namespace, where checkpoints of the agent do not find it.
     self._exploration = python_types.SimpleNamespace(
         epsilon=tf.Variable(0., trainable=False))
@@ -71,14 +70,14 @@ class SeparateAgent(agent_lib.Agent):
 
   def __init__(self, distribution: distributions.Distribution,
                config: config_lib.AgentConfig, precision: str = 'float32',
-               compiled: bool = False, num_tasks: Optional[int] = None):
+               compiled: bool = False, **options: Any):
     """Makes the layers; raises ConfigError unless actions are continuous."""
     if not isinstance(distribution, distributions.Gaussian):
       raise config_lib.ConfigError(
           "ExperimentConfig.algorithm = 'a3c_continuous' is for continuous "
           f"actions, but there are {distribution}; set it to 'a3c'")
     distribution = distributions.SphericalGaussian(distribution.action_size)
-    super().__init__(distribution, config, precision, compiled, num_tasks)
+    super().__init__(distribution, config, precision, compiled, **options)
     # Its heads are not used, and so have no variables.
     self._value_network = agent_lib.Agent(
         distribution, config, precision, compiled)

@@ -70,7 +70,6 @@ class Parser(argparse.ArgumentParser):
     return [name for name in found if name.startswith(word)]
 
   def _check_value(self, action, value):
-    """Names the choice that is nearest to a wrong one."""
     if action.choices is not None and value not in action.choices:
       near = difflib.get_close_matches(value, action.choices, n=1)
       if near:

@@ -4,9 +4,7 @@ The verb `report` draws everything that is known of runs, level by level.
 """
 
 import argparse
-import csv
 import difflib
-import io
 import itertools
 from typing import Dict, NamedTuple, Sequence
 
@@ -22,6 +20,7 @@ from impala_tf.plots import runs as runs_lib
 from impala_tf.plots import suite_results
 from impala_tf.runs import metrics
 from impala_tf.storage import files
+from impala_tf.sweeps import results as results_lib
 
 _POINTS = 200  # Points of a curve that is made of several.
 _MAX_IN_LEGEND = 12  # More labels go beside the axes.
@@ -125,16 +124,13 @@ def _curve(label: str, run_dirs: Sequence[str], points: Dict[str, list],
 
 
 def _to_csv(drawn: Sequence[_Curve]) -> str:
-  text = io.StringIO()
-  writer = csv.writer(text, lineterminator='\n')
-  writer.writerow(['label', 'runs', 'x', 'y', 'low', 'high'])
-  for curve in drawn:
-    nothing = itertools.repeat('')
-    for point in zip(curve.x, curve.band.centre,
-                     *(nothing if limit is None else limit
-                       for limit in (curve.band.low, curve.band.high))):
-      writer.writerow((curve.label, curve.num_runs, *point))
-  return text.getvalue()
+  nothing = itertools.repeat(None)
+  return results_lib.as_csv([
+      ('label', 'runs', 'x', 'y', 'low', 'high'),
+      *((curve.label, curve.num_runs, *point) for curve in drawn
+        for point in zip(curve.x, curve.band.centre, *(
+            nothing if limit is None else limit
+            for limit in (curve.band.low, curve.band.high))))])
 
 
 def _draw(drawn: Sequence[_Curve], args: argparse.Namespace, output: str

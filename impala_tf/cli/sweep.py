@@ -59,7 +59,6 @@ class Program:
     print(summary(config, results))
 
   def run(self, description: str) -> int:
-    """Runs the program, and returns the exit code."""
     args = _parse_args(self.kind, description)
     beginning.check_reverb()
     config = gin_config.load_sweep(args.file, self.kind.configs)
@@ -126,19 +125,20 @@ class Program:
 def summary(config: plan_lib.SweepConfig,
             results: Sequence[results_lib.Result]) -> str:
   """Returns a table with a line for each task and variant."""
-  rows = [['task', 'variant', 'finished', 'failed', f'best {_BEST}', 'all',
-           'best setting']]
+  rows = []
   for task, variant in itertools.product(config.tasks, config.variants):
     selected = results_lib.select(results, task, variant)
     statuses = [result.status for result in selected]
     returns = results_lib.setting_returns(selected)
-    rows.append([
-        task, variant, str(statuses.count(results_lib.FINISHED)),
-        str(statuses.count(results_lib.FAILED)),
-        f'{results_lib.best_mean(selected, _BEST):.2f}',
-        f'{results_lib.best_mean(selected, None):.2f}',
-        next(iter(returns), '-')])
-  return suite_tables.table(rows, num_names=2)
+    rows.append((
+        task, variant, statuses.count(results_lib.FINISHED),
+        statuses.count(results_lib.FAILED),
+        results_lib.best_mean(selected, _BEST),
+        results_lib.best_mean(selected, None), next(iter(returns), '-')))
+  return suite_tables.table(
+      ['task', 'variant', 'finished', 'failed', f'best {_BEST}', 'all',
+       'best setting'], rows, num_names=2,
+      forms=['', '', '', '', '.2f', '.2f', ''])
 
 
 class Progress:
@@ -150,7 +150,6 @@ class Progress:
     self._start = time.monotonic()
 
   def show(self, result: results_lib.Result) -> None:
-    """Prints the line of a run that has ended."""
     self._num_done += result.status != results_lib.INTERRUPTED
     parts = [f'[{self._num_done}/{self._num_runs}] {result.run.name} '
              f'{result.status}', result.error]

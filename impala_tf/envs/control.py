@@ -6,7 +6,6 @@ arXiv:1801.00690), simulated by MuJoCo.
 
 import numpy as np
 
-from impala_tf.envs import display
 from impala_tf.envs import dm_environment
 from impala_tf.envs import domain
 from impala_tf.envs import gym
@@ -34,7 +33,7 @@ class ControlEnvironment(gym.GymEnvironment):
     E of its steps. Otherwise all episodes end in the same step, and a batch
     holds only beginnings, or only ends. Raises ConfigError for an unknown task.
     """
-    display.draw_without_display()
+    gym.draw_without_display()
     from dm_control import suite  # Lazily: it is a simulator.
     tasks = ['/'.join(pair) for pair in suite.ALL_TASKS if pair[0] != 'lqr']
     domain.check_known(

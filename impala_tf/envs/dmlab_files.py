@@ -65,7 +65,6 @@ class LevelCache:
     self._has_warned = False
 
   def _remove_stale(self):
-    """Removes the partial files of processes that were killed."""
     for path in self._directory.glob('.*.part'):
       with contextlib.suppress(OSError):  # It became whole, or is not ours.
         if path.stat().st_mtime < time.time() - _STALE_SECS:

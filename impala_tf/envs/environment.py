@@ -15,7 +15,7 @@ from impala_tf.envs import copies
 from impala_tf.envs import word_ids
 from impala_tf.runs import metrics
 
-# Parts of `BatchedEnvironment.interface`.
+# Keys of `BatchedEnvironment.interface`.
 CONVERSIONS = ('actions', 'observations')
 
 
@@ -120,6 +120,10 @@ class BatchedEnvironment(abc.ABC):
     level_index: int32 [E], number of each environment's level in the run.
     instruction_length: L, words of an instruction; 0 for no instructions.
     action_box: bounds of continuous actions; None for discrete ones.
+    interface: data on what a policy converts outside of training. It has bounds
+      of 'actions' that are scaled, and the arguments of a `spaces.Converter` of
+      'observations', whose first is their space; or None if other levels of the
+      run have another.
     remarks: sentences that a user should read before the level is learned,
       without its name.
     episode_metric_names: names of M numbers that the level reports of episodes.
@@ -160,7 +164,7 @@ class BatchedEnvironment(abc.ABC):
     self._action_spec = action_spec
     self._is_discrete = np.issubdtype(action_spec.dtype, np.integer)
     self.action_box: Any = None
-    self._interface: Dict[str, Any] = {}
+    self.interface: Dict[str, Any] = {}
     if self._is_discrete:
       self._num_choices = num_choices(action_spec).astype(np.uint32)
     else:
@@ -195,28 +199,19 @@ class BatchedEnvironment(abc.ABC):
         specs.Array(array.shape[1:], array.dtype) if isinstance(
             array, np.ndarray) else () for array in self.side_channels))
 
-  def interface(self) -> Dict[str, Any]:
-    """Describes what a policy converts outside of training, as data.
-
-    It has bounds of 'actions' that are scaled, and the arguments of a
-    `spaces.Converter` of 'observations', whose first is their space; or None if
-    other levels of the run have another.
-    """
-    return self._interface
-
   def keep_common_interface(self, other: 'BatchedEnvironment') -> None:
     """Replaces by None whatever another level has not alike in `interface`."""
-    for name, value in self._interface.items():
-      others = other.interface().get(name)
+    for name, value in self.interface.items():
+      others = other.interface.get(name)
       if value != others:
-        self._interface[name] = None
+        self.interface[name] = None
         if name == 'observations' and value and others and (
             value[1:] == others[1:]):  # They are converted alike.
-          self._interface[name] = [None, *value[1:]]
+          self.interface[name] = [None, *value[1:]]
 
   def _scale_actions(self, low: np.ndarray, high: np.ndarray) -> None:
     self.action_box = ActionBox(low, high)
-    self._interface['actions'] = [low.tolist(), high.tolist(), str(low.dtype)]
+    self.interface['actions'] = [low.tolist(), high.tolist(), str(low.dtype)]
 
   @abc.abstractmethod
   def reset(self) -> dm_env.TimeStep:
@@ -291,7 +286,7 @@ class BatchedEnvironment(abc.ABC):
     """
     if self.action_box is not None and 'actions' in names:
       self.action_box = dataclasses.replace(self.action_box, scaled=False)
-      self._interface.pop('actions', None)
+      self.interface.pop('actions', None)
 
   def _check(self, actions: np.ndarray) -> None:
     # Seen as unsigned, a negative action is too large: one comparison does.

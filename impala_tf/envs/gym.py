@@ -2,8 +2,10 @@
 
 import contextlib
 import copy
+import ctypes.util
 import importlib
 import inspect
+import os
 import sys
 from typing import Any, Callable, Iterator, Mapping, Optional, Sequence
 
@@ -12,7 +14,6 @@ from dm_env import specs
 import numpy as np
 
 from impala_tf import config as config_lib
-from impala_tf.envs import display
 from impala_tf.envs import domain
 from impala_tf.envs import environment
 from impala_tf.envs import serial
@@ -127,7 +128,7 @@ class GymEnvironment(serial.SerialEnvironment):
     self._num_values = np.atleast_1d(action_spec.maximum) + 1
     if not is_discrete:
       self._scale_actions(actions.low, actions.high)
-    self._interface['observations'] = self._converter.description()
+    self.interface['observations'] = self._converter.description()
     self._has_warned: set[str] = set()
     self.remarks += [*self._converter.remarks, *(
         f'the statistics of the wrapper {name} are in no checkpoint, so that '
@@ -308,9 +309,19 @@ def _explain(error: BaseException) -> str:
 
 def _import() -> Any:
   """Imports Gymnasium, lazily: it and its environments are simulators."""
-  display.draw_without_display()
+  draw_without_display()
   import gymnasium
   return gymnasium
+
+
+def draw_without_display() -> None:
+  """Makes MuJoCo draw through EGL; must be called before MuJoCo is imported.
+
+  Its default, GLFW, needs a display, for videos and for tasks that draw
+  themselves (dm_control's 'quadruped/escape'). A MUJOCO_GL of the user's stays.
+  """
+  if 'DISPLAY' not in os.environ and ctypes.util.find_library('EGL'):
+    os.environ.setdefault('MUJOCO_GL', 'egl')
 
 
 def _render_mode(gymnasium: Any, env_id: str) -> Mapping[str, str]:

@@ -67,7 +67,7 @@ def make_for_policies(config: Union[config_lib.Config, str], num_envs: int = 1,
   config = _as_config(config)
   names: Sequence[str] = environment.CONVERSIONS
   if len(levels_lib.expand(config.environment.level)) > 1:
-    probe = make_probe(config, make_level(config, training)).interface()
+    probe = make_probe(config, make_level(config, training)).interface
     names = [name for name, value in probe.items()
              if value and value[0] is not None]
   env = make_environment(config, num_envs, seed, training)
@@ -227,7 +227,7 @@ class MultiLevelEnvironment(environment.BatchedEnvironment):
     self.reward_scale = first.reward_scale
     # Each level fits its actions, and `make_probe` finds what all share.
     self.action_box = None
-    self._interface = {}
+    self.interface = {}
     self.level_index = level_index
     self._timestep = self._first(np.zeros((num_envs, *spec.shape), spec.dtype))
 

@@ -123,7 +123,6 @@ class Member:
     self._catch_up()
 
   def after_update(self, update: interfaces.Update) -> None:
-    """Counts the episodes of an update, and decides if it is time."""
     if self._frames >= self._options.burn_in_frames:
       self._count(update.batch)
     self._frames = update.frames

@@ -81,8 +81,7 @@ def _return_of(result: results_lib.Result) -> float:
 
 def table(found: Pairs) -> str:
   """Returns a table of pairs, and of each task's mean with a t interval."""
-  rows = [['task', 'seed', 'best member', 'member', 'best run', 'setting',
-           'difference', 'all members', 'all runs', 'difference']]
+  rows = []
 
   def add(title, seed, member, setting, returns, differences):
     best, run, members, runs = (f'{value:.2f}' for value in returns)
@@ -102,7 +101,9 @@ def table(found: Pairs) -> str:
       texts = [f'{text} ({low:+.2f} to {high:+.2f})'
                for text, low, high in zip(texts, band.low, band.high)]
     add(f'**{title}**', 'mean', '', '', returns.mean(axis=0), texts)
-  return suite_tables.table(rows)
+  return suite_tables.table(
+      ['task', 'seed', 'best member', 'member', 'best run', 'setting',
+       'difference', 'all members', 'all runs', 'difference'], rows)
 
 
 def draw(population_dir: str, sweep_dir: str,

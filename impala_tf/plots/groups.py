@@ -22,16 +22,12 @@ WAYS = ('seed', 'directory', 'all')  # Beside every option.
 Groups = Dict[str, List[str]]
 
 
-def options() -> List[str]:
-  """Lists the names of all options, such as 'ImpalaConfig.entropy_cost'."""
-  return list(hparams.values(config_lib.Config()))
-
-
 def check_way(way: str) -> None:
   """Raises UserError for an unknown way of grouping."""
-  if way in WAYS or way in options():
+  ways = [*WAYS, *hparams.values(config_lib.Config())]
+  if way in ways:
     return
-  near = difflib.get_close_matches(way, [*WAYS, *options()], n=1, cutoff=0.4)
+  near = difflib.get_close_matches(way, ways, n=1, cutoff=0.4)
   hint = f'; did you mean {near[0]}?' if near else ''
   raise config_lib.UserError(
       f'--group_by must be {", ".join(WAYS)} or an option such as '

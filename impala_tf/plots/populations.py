@@ -1,7 +1,5 @@
 """Populations, read from the directories of their members."""
 
-import csv
-import io
 import math
 import os
 from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
@@ -52,18 +50,14 @@ def decisions(found: Sequence[Population]) -> str:
   """Returns the decisions of all members as CSV, with values after each."""
   adapted = list(dict.fromkeys(
       name for population in found for name in population.adapted))
-  text = io.StringIO()
-  writer = csv.writer(text, lineterminator='\n')
-  writer.writerow(['population', 'member', 'evolution', 'frames', 'updates',
-                   'score', 'partner', 'partner_score', 'is_copy', *adapted])
-  for population in found:
-    for member in population.members:
-      for event in population.events[member]:
-        writer.writerow([
-            population.label, member, event.evolution, event.frames,
-            event.updates, event.score, event.partner, event.partner_score,
-            int(event.is_copy), *(event.after.get(name) for name in adapted)])
-  return text.getvalue()
+  return results_lib.as_csv([
+      ('population', 'member', 'evolution', 'frames', 'updates', 'score',
+       'partner', 'partner_score', 'is_copy', *adapted),
+      *((population.label, member, event.evolution, event.frames,
+         event.updates, event.score, event.partner, event.partner_score,
+         int(event.is_copy), *map(event.after.get, adapted))
+        for population in found for member in population.members
+        for event in population.events[member])])
 
 
 def _load(label: str, run_dirs: Dict[str, str]) -> Population:

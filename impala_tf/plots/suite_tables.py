@@ -1,6 +1,6 @@
 """Tables of a suite's scores beside the paper's."""
 
-from typing import Mapping, Optional, Sequence
+from typing import Any, Iterable, Mapping, Sequence
 
 from impala_tf.suites import suite as suite_lib
 
@@ -13,19 +13,24 @@ _SUMMARY_ROWS = {
 }
 
 
-def cell(value: Optional[float], form: str = ',.2f') -> str:
-  """Returns a number as text, or a dash for None."""
+def _cell(value: Any, form: str) -> str:
+  if isinstance(value, str):
+    return value
   return _MISSING if value is None else format(value, form)
 
 
-def table(rows: Sequence[Sequence[str]], num_names: int = 1) -> str:
-  """Returns a Markdown table of rows of cells, the header first.
+def table(header: Sequence[str], rows: Iterable[Sequence[Any]],
+          num_names: int = 1, forms: Sequence[str] = ()) -> str:
+  """Returns a Markdown table of rows of text and numbers, or None for a dash.
 
   The first `num_names` columns are aligned to the left, numbers to the right.
+  `forms` has the format of each column's numbers.
   """
-  lines = [f'| {" | ".join(row)} |' for row in rows]
+  forms = forms or [''] * len(header)
+  lines = [f'| {" | ".join(map(_cell, row, forms))} |'
+           for row in (header, *rows)]
   lines.insert(1, '|' + '---|' * num_names +
-               '---:|' * (len(rows[0]) - num_names))
+               '---:|' * (len(header) - num_names))
   return '\n'.join(lines)
 
 
@@ -53,31 +58,29 @@ def _levels(suite: suite_lib.Suite,
   normalised = [{level: suite.human_normalised_score(level, score)
                  for level, score in scores.items()}
                 for scores in ours.values()]
-  rows = [['level', *(name for name, _ in columns),
-           *(f'{name}, normalised' for name in ours)]]
-  for level in suite.levels:
-    rows.append([
-        level.partition('/')[2],
-        *(cell(column.get(level), f'.{suite.decimals}f')
-          for _, column in columns),
-        *(cell(column.get(level), '.1%') for column in normalised)])
+  rows = [[level.partition('/')[2],
+           *(_cell(column.get(level), f'.{suite.decimals}f')
+             for _, column in columns),
+           *(column.get(level) for column in normalised)]
+          for level in suite.levels]
   sums = [_summary(suite, column) for _, column in columns]
-  for name, title in _SUMMARY_ROWS.items():
-    rows.append([f'**{title}**', *(cell(s.get(name), '.1%') for s in sums),
-                 *('' for _ in ours)])
-  return table(rows)
+  rows += [[f'**{title}**', *(s.get(name) for s in sums), *('' for _ in ours)]
+           for name, title in _SUMMARY_ROWS.items()]
+  header = ['level', *(name for name, _ in columns),
+            *(f'{name}, normalised' for name in ours)]
+  return table(header, rows, forms=['.1%'] * len(header))
 
 
 def _sums(suite: suite_lib.Suite,
           ours: Mapping[str, suite_lib.Scores]) -> str:
-  rows = [['human-normalised', *(title.replace('human-normalised ', '')
-                                 for title in _SUMMARY_ROWS.values())]]
+  header = ['human-normalised', *(title.replace('human-normalised ', '')
+                                  for title in _SUMMARY_ROWS.values())]
   agents = {f'**{name}**': _summary(suite, scores)
             for name, scores in ours.items()}
-  for agent, sums in (*agents.items(), *suite.published.items()):
-    rows.append([agent, *(cell(sums.get(name), '.1%')
-                          for name in _SUMMARY_ROWS)])
-  return table(rows)
+  return table(header, [
+      (agent, *map(sums.get, _SUMMARY_ROWS))
+      for agent, sums in (*agents.items(), *suite.published.items())],
+               forms=['.1%'] * len(header))
 
 
 def _summary(suite: suite_lib.Suite,

@@ -24,26 +24,22 @@ _PAPER_TABLE_1 = (
     ('IMPALA, distributed', '150', '1', '80'),
     ('IMPALA (optimised), distributed', '375', '1', '200'),
     ('IMPALA (optimised), batch 128, distributed', '500', '1', '250'))
-_cell = suite_tables.cell
 
 
 def training(runs: Sequence[runs_lib.Run]) -> str:
   """Returns a table of each run's length and mean speed of training."""
-  rows = [['run', 'trained on', 'frames', 'updates', 'hours', 'frames/s',
-           'capped mean human-normalised']]
-  for run in runs:
-    last = run.rows[-1]
-    rows.append([
-        run.label, _what(run.levels), f'{last["frames"]:,}',
-        f'{last["updates"]:,}', f'{last["secs"] / 3600:.2f}',
-        f'{last["frames"] / last["secs"]:,.0f}',
-        _cell(last.get(metrics.HEADLINE), '.1%')])
-  return suite_tables.table(rows, num_names=2)
+  return suite_tables.table(
+      ['run', 'trained on', 'frames', 'updates', 'hours', 'frames/s',
+       'capped mean human-normalised'],
+      [(run.label, _what(run.levels), last['frames'], last['updates'],
+        last['secs'] / 3600, last['frames'] / last['secs'],
+        last.get(metrics.HEADLINE)) for run in runs for last in run.rows[-1:]],
+      num_names=2, forms=['', '', ',', ',', '.2f', ',.0f', '.1%'])
 
 
 def returns(runs: Sequence[runs_lib.Run]) -> str:
   """Returns a table of the last return on each level of each run."""
-  rows = [['run', 'level', 'frames of it', 'return', 'human-normalised']]
+  rows = []
   for run in runs:
     for level in run.levels:
       points = run.curve(level)
@@ -52,9 +48,10 @@ def returns(runs: Sequence[runs_lib.Run]) -> str:
       normalised = None
       if value is not None and suite:
         normalised = suite.human_normalised_score(level, value)
-      rows.append([run.label, level, _cell(frames, ','), _cell(value),
-                   _cell(normalised, '.1%')])
-  return suite_tables.table(rows, num_names=2)
+      rows.append((run.label, level, frames, value, normalised))
+  return suite_tables.table(
+      ['run', 'level', 'frames of it', 'return', 'human-normalised'], rows,
+      num_names=2, forms=['', '', ',', ',.2f', '.1%'])
 
 
 def _what(levels: Sequence[str]) -> str:
@@ -68,42 +65,41 @@ def _what(levels: Sequence[str]) -> str:
 
 def evaluations(runs: Sequence[runs_lib.Run]) -> str:
   """Returns a table with a line for each evaluated level of each run."""
-  rows = [['run', 'level', 'frames', 'episodes', 'mean return',
-           'standard error', 'human-normalised']]
-  for run in runs:
-    for level, result in run.results.items():
-      rows.append([
-          run.label, level, f'{result["trained_frames"]:,}',
-          f'{result["episodes"]:,}', _cell(result['mean']),
-          _cell(result.get('standard_error')),
-          _cell(result.get('human_normalised_score'), '.1%')])
-  return suite_tables.table(rows, num_names=2)
+  columns = {'trained_frames': ',', 'episodes': ',', 'mean': ',.2f',
+             'standard_error': ',.2f', 'human_normalised_score': '.1%'}
+  return suite_tables.table(
+      ['run', 'level', 'frames', 'episodes', 'mean return', 'standard error',
+       'human-normalised'],
+      [(run.label, level, *map(result.get, columns)) for run in runs
+       for level, result in run.results.items()],
+      num_names=2, forms=['', '', *columns.values()])
 
 
 def throughput(runs: Sequence[runs_lib.Run]) -> str:
   """Returns the paper's table 1 with our runs above it."""
-  ours = [(f'**{run.label}** on {_what(run.levels)}', _cell(None), _cell(None),
-           f'{last["frames"] / last["secs"] / 1000:.1f}')
+  ours = [(f'**{run.label}** on {_what(run.levels)}', None, None,
+           last['frames'] / last['secs'] / 1000)
           for run in runs for last in run.rows[-1:]]
-  return suite_tables.table([
-      ('agent', 'CPU cores', 'GPUs', 'thousand frames/s'), *ours,
-      *_PAPER_TABLE_1])
+  return suite_tables.table(
+      ['agent', 'CPU cores', 'GPUs', 'thousand frames/s'],
+      [*ours, *_PAPER_TABLE_1], forms=['', '', '', '.1f'])
 
 
 def population(members: populations_lib.Population) -> str:
   """Returns a table with a line for each member of a population."""
-  rows = [['member', 'fitness', 'return', 'decisions', 'copies', 'ancestry',
-           *(name.replace('_', ' ') for name in members.adapted)]]
+  rows = []
   for name in members.members:
     events = members.events[name]
     mark = '**' if name == members.best else ''
     values = events[-1].after if events else {}
     rows.append([
         f'{mark}{name}{mark}',
-        _cell(events[-1].fitness if events else None, '.3f'),
-        _cell(members.returns[name]),
-        str(len(events)), str(sum(event.is_copy for event in events)),
+        events[-1].fitness if events else None, members.returns[name],
+        len(events), sum(event.is_copy for event in events),
         ' → '.join(stretch.member for stretch in lineage.ancestry(
             members.events, name)),
-        *(_cell(values.get(name), '.3g') for name in members.adapted)])
-  return suite_tables.table(rows)
+        *map(values.get, members.adapted)])
+  return suite_tables.table(
+      ['member', 'fitness', 'return', 'decisions', 'copies', 'ancestry',
+       *(name.replace('_', ' ') for name in members.adapted)], rows,
+      forms=['', '.3f', ',.2f', '', '', '', *['.3g'] * len(members.adapted)])

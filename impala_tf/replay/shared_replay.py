@@ -233,7 +233,6 @@ class Link:
           f'{self._agent}; give each agent a number of its own')
 
   def report(self, share: float) -> None:
-    """Reports this agent's share of its frames to the other agents."""
     self._progress = int(share * DONE)
 
   def close(self, secs: float = 3.) -> None:

@@ -85,7 +85,7 @@ def restore(config: config_lib.Config, run_dir: str, log_dir: str,
   if is_chief:
     saved_lib.describe_agent(run_dir, learner.agent,
                              environment.observation_spec(), config.agent,
-                             environment.interface())
+                             environment.interface)
   checkpointer = state.checkpointer(config, run_dir)
   restored = checkpointer.restore(tidy=is_chief)
   state.configured.take_changes(learner.hyperparameters)
@@ -134,11 +134,11 @@ def write_first_checkpoint(config: config_lib.Config, run_dir: str,
   learner = state.learner
   transfer.check(source, environment.observation_spec(),
                  learner.agent.num_features, config.agent,
-                 environment.interface())
+                 environment.interface)
   lines = transfer.take_parameters(learner.agent, source.agent)
   saved_lib.describe_agent(run_dir, learner.agent,
                            environment.observation_spec(), config.agent,
-                           environment.interface())
+                           environment.interface)
   state.configured.take_changes(learner.hyperparameters)
   state.checkpointer(config, run_dir).save(0)
   return [f'parameters of {source.checkpoint} in {source_dir} '

@@ -38,7 +38,6 @@ class LearnerProfiler:
     self._num_updates = 0
 
   def after_update(self, update: Any) -> None:
-    """Starts or stops the profile if it is time."""
     del update
     self._num_updates += 1
     if self._num_updates == _SKIPPED_UPDATES:

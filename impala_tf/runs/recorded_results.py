@@ -17,6 +17,7 @@ from impala_tf.runs import gin_config
 from impala_tf.runs import history
 from impala_tf.runs import metrics
 from impala_tf.storage import files
+from impala_tf.sweeps import results as results_lib
 
 DEFAULT_PATH = os.path.join('results', 'results.csv')
 # Values of `Result.protocol`.
@@ -79,17 +80,13 @@ def read(path: str) -> List[Result]:
     header, *lines = csv.reader(io.StringIO(files.read(path).decode()))
     if tuple(header) != Result._fields:
       raise ValueError('other columns')
-    return [Result._make(map(_parse, header, line)) for line in lines]
+    return [Result._make(
+        text if name not in _TYPES else _TYPES[name](text) if text else None
+        for name, text in zip(header, line)) for line in lines]
   except (TypeError, ValueError) as error:
     raise config_lib.UserError(
         f'{path} holds no results ({files.one_line(error)}); choose another '
         'file for --record') from error
-
-
-def _parse(name: str, text: str) -> Any:
-  if name not in _TYPES:
-    return text
-  return _TYPES[name](text) if text else None
 
 
 def add(path: str, result: Result) -> None:
@@ -99,8 +96,5 @@ def add(path: str, result: Result) -> None:
   """
   agent = operator.attrgetter('task', 'curve', 'frames', 'protocol')
   others = [r for r in read(path) if agent(r) != agent(result)]
-  text = io.StringIO()
-  writer = csv.writer(text, lineterminator='\n')
-  writer.writerow(Result._fields)
-  writer.writerows([*others, result])
-  files.write(path, text.getvalue().encode())
+  text = results_lib.as_csv([Result._fields, *others, result])
+  files.write(path, text.encode())

@@ -166,7 +166,6 @@ class NewestVideos:
         video for video in kept if video >= name]))
 
   def _try(self, action: Callable[[], _Result]) -> Optional[_Result]:
-    """Returns the result of an action; None if it fails."""
     if self._interval_secs is None:  # Given up.
       return None
     try:

@@ -124,15 +124,20 @@ def to_csv(results: Sequence[Result]) -> str:
   The last columns are its bindings, with values as Python writes them.
   """
   names = dict.fromkeys(itertools.chain(*(r.run.bindings for r in results)))
-  text = io.StringIO()
-  writer = csv.writer(text, lineterminator='\n')
-  writer.writerow([*_COLUMNS, *names])
+  lines: List[Sequence[Any]] = [[*_COLUMNS, *names]]
   for r in results:
     bindings = r.run.bindings
     values = {**r.run._asdict(), **r._asdict()}
-    writer.writerow([
-        *('' if values[name] is None else values[name] for name in _COLUMNS),
+    lines.append([
+        *(values[name] for name in _COLUMNS),
         *(repr(bindings[name]) if name in bindings else '' for name in names)])
+  return as_csv(lines)
+
+
+def as_csv(rows: Sequence[Sequence[Any]]) -> str:
+  """Writes rows as lines; None is empty."""
+  text = io.StringIO()
+  csv.writer(text, lineterminator='\n').writerows(rows)
   return text.getvalue()
 
 

@@ -243,7 +243,7 @@ def _played(tmp_path):
     config = config_lib.AgentConfig(torso='auto', hidden_size=4)
     agent = experiment.make_agent(config_lib.Config(agent=config), env)
     saved.export_agent(saved.LoadedAgent(
-        agent, 1, 'ckpt-1', env.observation_spec(), config, env.interface()),
+        agent, 1, 'ckpt-1', env.observation_spec(), config, env.interface),
                        str(tmp_path))
     return impala_tf.load_policy(str(tmp_path), deterministic=True), env
 

@@ -1,6 +1,8 @@
 """Gymnasium environments: small ones with every kind of end and mistake."""
 
+import ctypes.util
 import os
+import subprocess
 import sys
 
 import dm_env
@@ -616,3 +618,38 @@ def test_channels_that_are_moved_and_pictures_that_policies_scale(make):
     np.testing.assert_array_equal(
         env.reset().observation, 255 if number else 1)
     del gymnasium.registry['Own-v0']
+
+
+needs_egl = pytest.mark.skipif(
+    not ctypes.util.find_library('EGL'), reason='there is no EGL')
+
+
+def _run_anew(program, **environ):
+  return subprocess.run(
+      [sys.executable, '-c', program], text=True, capture_output=True, env={
+          'PATH': os.environ['PATH'], 'PYTHONPATH': ':'.join(sys.path),
+          **environ})
+
+
+@needs_egl
+def test_both_draw_without_a_display_in_one_process():
+  result = _run_anew("""
+from impala_tf.envs import control
+from impala_tf.envs import gym
+for env in (gym.GymEnvironment('InvertedPendulum-v5', 1, seed=0),
+            control.ControlEnvironment('cartpole/balance', 1, seed=0)):
+  env.reset()
+  assert env.render().std() > 0
+""")
+  assert result.returncode == 0, result.stderr
+
+
+@needs_egl
+@pytest.mark.parametrize('environ, chosen', [
+    ({}, 'egl'), ({'MUJOCO_GL': 'osmesa'}, 'osmesa'),
+    ({'DISPLAY': ':0'}, None)])
+def test_a_display_or_the_users_choice_comes_first(environ, chosen):
+  result = _run_anew('import os\nfrom impala_tf.envs import gym\n'
+                     'gym.draw_without_display()\n'
+                     "print(os.environ.get('MUJOCO_GL'))", **environ)
+  assert result.stdout == f'{chosen}\n'

@@ -139,8 +139,8 @@ def test_levels_of_other_finite_bounds_are_each_scaled_to_them():
   both = _config('gym/One-v0,gym/Five-v0')
   probe = multi_level.make_probe(both)
   # No policy can give actions in the units of both.
-  assert probe.interface()['actions'] is None
-  assert probe.interface()['observations']
+  assert probe.interface['actions'] is None
+  assert probe.interface['observations']
   for make in multi_level.make_environment, multi_level.make_for_policies:
     env = make(both, 2)
     env.reset()
@@ -151,8 +151,8 @@ def test_levels_of_other_finite_bounds_are_each_scaled_to_them():
 @pytest.mark.usefixtures('pushers')
 def test_levels_of_other_spaces_keep_how_they_are_converted():
   probe = multi_level.make_probe(_config('gym/One-v0,gym/Wide-v0'))
-  alone = multi_level.make_probe(_config('gym/One-v0')).interface()
-  assert probe.interface()['observations'] == [
+  alone = multi_level.make_probe(_config('gym/One-v0')).interface
+  assert probe.interface['observations'] == [
       None, *alone['observations'][1:]]
 
 
@@ -186,7 +186,7 @@ def test_features_and_masks_are_those_of_each_level_by_itself():
 
 def test_interface_of_a_level_has_its_bounds():
   probe = multi_level.make_probe(_config('gym/InvertedPendulum-v5'))
-  assert probe.interface()['actions'] == [[-3], [3], 'float32']
+  assert probe.interface['actions'] == [[-3], [3], 'float32']
 
 
 @pytest.mark.parametrize('level', [

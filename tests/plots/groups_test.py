@@ -57,7 +57,7 @@ def test_evaluation_is_grouped_by_the_config_of_its_run(runs):
   evaluation = f'{runs[1]}/evaluation'
   values = groups.values_of(evaluation)
   assert values['ImpalaConfig.entropy_cost'] == 0.001
-  assert values.keys() == set(groups.options())
+  assert values.keys() == gin_config.values(config_lib.Config()).keys()
   assert groups.level_of(evaluation) == 'catch'
 
 

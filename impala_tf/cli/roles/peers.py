@@ -33,7 +33,6 @@ class LearnerConnection:
   """A connection to the learner, which has the config."""
 
   def __init__(self, args: argparse.Namespace):
-    """Begins to wait for the learner."""
     self._args = args
     self.say = role_flags.make_say(args)
     self._waiting = waiting_lib.Waiting(
