@@ -1,7 +1,4 @@
-"""Scores of runs in the forms that packages of statistics read.
-
-Runs whose configs differ only in seed and level are of one algorithm.
-"""
+"""Scores of runs in the forms that packages of statistics read."""
 
 from typing import Any, Dict, List, Sequence
 
@@ -14,7 +11,10 @@ Scores = Dict[str, Dict[str, Dict[int, runs_lib.Run]]]
 
 
 def _by_algorithm(run_dirs: Sequence[str]) -> Scores:
-  """Reads runs by algorithm, level and seed; raises UserError for doubles."""
+  """Reads runs by algorithm, level and seed; raises UserError for doubles.
+
+  Configs of one algorithm differ in seed and level at most.
+  """
   found: Scores = {}
   runs = dict(zip(run_dirs, runs_lib.load(run_dirs)))
   for name, members in groups.alike(

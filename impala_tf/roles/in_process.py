@@ -1,7 +1,6 @@
-"""Actor and learner, or members of a population, in turns in one process."""
+"""Actor and learner in turns in one process."""
 
 import dataclasses
-from typing import Mapping
 
 import tensorflow as tf
 
@@ -9,13 +8,11 @@ from impala_tf import config as config_lib
 from impala_tf.algorithms import table as algorithms
 from impala_tf.core import loop
 from impala_tf.core import queue as queue_lib
-from impala_tf.pbt import populations
 from impala_tf.roles import endpoint as endpoint_lib
 from impala_tf.roles import learner_parts
 from impala_tf.roles import learner_with_actors
 from impala_tf.roles import learning
 from impala_tf.roles import shared_parameters
-from impala_tf.runs import metrics
 from impala_tf.runtime import control as control_lib
 from impala_tf.runtime import interfaces
 from impala_tf.runtime import learner_group
@@ -61,43 +58,3 @@ def run(config: config_lib.Config, endpoint: endpoint_lib.Endpoint,
     return learning.learn(parts, batches, reports)
   finally:
     actor.close()
-
-
-def run_population(members: Mapping[str, config_lib.Config],
-                   control: control_lib.LoopControl,
-                   reports: interfaces.Reports = interfaces.NO_REPORTS
-                   ) -> None:
-  """Trains a population in turns, those with the fewest frames first.
-
-  Members of `./launch/population.sh` run at once and compare themselves with
-  the newest records of the others, which depend on chance. Here each trains
-  until its next decision, while the others rest. So the same seeds give the
-  same numbers, however often it is stopped between two turns. `members` has the
-  config of each member by the existing directory of its run, whose checkpoints
-  are resumed from.
-  """
-  unfinished = list(members)  # In order: of equal frames the first one plays.
-  while unfinished and not control.should_stop():
-    run_dir = min(unfinished, key=_frames)
-    if _take_turn(members[run_dir], run_dir, control, reports):
-      unfinished.remove(run_dir)
-
-
-def _frames(run_dir: str) -> int:
-  rows = metrics.read_rows(run_dir)
-  return rows[-1]['frames'] if rows else 0
-
-
-def _take_turn(config: config_lib.Config, run_dir: str,
-               control: control_lib.LoopControl, reports: interfaces.Reports
-               ) -> bool:
-  """Trains a member until its next decision; returns whether it is done."""
-  before = populations.read_published(run_dir)
-
-  def should_stop():
-    return (control.should_stop() or
-            populations.read_published(run_dir) != before)
-
-  return run(
-      config, endpoint_lib.Endpoint(run_dir),
-      dataclasses.replace(control, should_stop=should_stop), reports)

@@ -1,8 +1,4 @@
-"""Results of evaluated runs: one CSV file, a row a result with its origin.
-
-Tables of scores are made from such a file, so that each number in them has the
-run it comes from.
-"""
+"""Results of evaluated runs: one CSV file, a row a result with its origin."""
 
 import csv
 import hashlib
@@ -96,5 +92,5 @@ def add(path: str, result: Result) -> None:
   """
   agent = operator.attrgetter('task', 'curve', 'frames', 'protocol')
   others = [r for r in read(path) if agent(r) != agent(result)]
-  text = results_lib.as_csv([Result._fields, *others, result])
-  files.write(path, text.encode())
+  files.write(path, results_lib.as_csv(
+      [Result._fields, *others, result]).encode())

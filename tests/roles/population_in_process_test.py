@@ -12,8 +12,11 @@ from impala_tf.agents import saved
 from impala_tf.core import weights
 from impala_tf.pbt import populations
 from impala_tf.pbt import rules
+from impala_tf.roles import endpoint
 from impala_tf.roles import in_process
+from impala_tf.runs import metrics
 from impala_tf.runtime import control as control_lib
+from impala_tf.runtime import interfaces
 from tests.fixtures import hosts
 from tests.fixtures.faults import disturbed_member
 
@@ -39,6 +42,38 @@ def _configs(directory, total_updates=_UPDATES):
   return configs
 
 
+def _run_in_turns(members, control):
+  """Trains members, by their runs' directories, those with fewest frames first.
+
+  Each trains until its next decision, while the others rest. So the same seeds
+  give the same numbers, unlike those of `population.sh`.
+  """
+  unfinished = list(members)  # In order: of equal frames the first one plays.
+  while unfinished and not control.should_stop():
+    run_dir = min(unfinished, key=_frames)
+    if _take_turn(members[run_dir], run_dir, control):
+      unfinished.remove(run_dir)
+
+
+def _frames(run_dir):
+  rows = metrics.read_rows(run_dir)
+  return rows[-1]['frames'] if rows else 0
+
+
+def _take_turn(config, run_dir, control):
+  """Trains a member until its next decision; returns whether it is done."""
+  before = populations.read_published(run_dir)
+
+  def should_stop():
+    return (control.should_stop() or
+            populations.read_published(run_dir) != before)
+
+  return in_process.run(
+      config, endpoint.Endpoint(run_dir),
+      dataclasses.replace(control, should_stop=should_stop),
+      interfaces.NO_REPORTS)
+
+
 def _numbers(directory):
   """Returns all rows and decisions, but for what depends on the clock."""
   events = _events(directory)
@@ -51,7 +86,7 @@ def _trained(tmp_path_factory, servers_stay):
   """Trains a population once; returns its directory."""
   del servers_stay  # Only to be there first.
   directory = tmp_path_factory.mktemp('population')
-  in_process.run_population(_configs(directory), control_lib.LoopControl())
+  _run_in_turns(_configs(directory), control_lib.LoopControl())
   return directory
 
 
@@ -158,8 +193,8 @@ def test_same_seed_gives_the_same_numbers(trained, tmp_path):
   # Stopped in between two turns, and resumed.
   host = hosts.StoppedBy(lambda: bool(populations.read_events(
       str(tmp_path / 'copies'))))
-  in_process.run_population(_configs(tmp_path), host.control)
-  in_process.run_population(_configs(tmp_path), control_lib.LoopControl())
+  _run_in_turns(_configs(tmp_path), host.control)
+  _run_in_turns(_configs(tmp_path), control_lib.LoopControl())
   assert _numbers(tmp_path) == _numbers(trained)
 
 
