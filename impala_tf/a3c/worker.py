@@ -22,7 +22,7 @@ from impala_tf.algorithms import table as algorithms
 from impala_tf.core import actor as actor_lib
 from impala_tf.core import learner as learner_lib
 from impala_tf.envs import environment as environment_lib
-from impala_tf.maths import exploration
+from impala_tf.maths import n_step
 from impala_tf.maths import updates
 
 _FIRST = int(dm_env.StepType.FIRST)
@@ -111,7 +111,7 @@ class Worker:
         environment.reset(), environment.side_channels)
     self.core_state = self.next_core_state = core_state
     self.agent_output: Optional[types.AgentOutput] = None
-    self.final_epsilon = exploration.draw_final_epsilon(self._rng)
+    self.final_epsilon = n_step.draw_final_epsilon(self._rng)
 
   def step(self) -> None:
     assert self.agent_output is not None  # A choice comes before each step.
@@ -120,7 +120,7 @@ class Worker:
         timestep, self.environment.side_channels)
     self.core_state, self.agent_output = self.next_core_state, None
     if self.has_ended:
-      self.final_epsilon = exploration.draw_final_epsilon(self._rng)
+      self.final_epsilon = n_step.draw_final_epsilon(self._rng)
 
   @property
   def has_ended(self) -> bool:
@@ -188,7 +188,7 @@ class WorkersInTurn:
 
   def _explore(self, worker: Worker, num_frames: int) -> None:
     if self._explores:
-      self._agent.epsilon.assign(exploration.annealed_epsilon(
+      self._agent.epsilon.assign(n_step.annealed_epsilon(
           worker.final_epsilon, num_frames,
           self._options.epsilon_anneal_frames))
 

@@ -67,6 +67,12 @@ def make_snapshot(variables: Sequence[tf.Variable]
   return lambda: flatten().numpy()
 
 
+def frames_from(version: int, frames: int, frames_per_update: int
+                ) -> Callable[[int], int]:
+  """Returns a function from a later version to its environment frames."""
+  return lambda later: frames + (later - version) * frames_per_update
+
+
 class Publisher:
   """A callback that publishes parameters; several threads may share it."""
 

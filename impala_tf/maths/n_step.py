@@ -1,7 +1,7 @@
-"""Targets of n-step returns, one-step Q-learning and one-step Sarsa.
+"""Targets of n-step returns, one-step Q-learning and Sarsa, and exploration.
 
 Source: Mnih et al. 2016, "Asynchronous Methods for Deep Reinforcement
-Learning", arXiv:1602.01783v2, section 4 and algorithms 1, S2 and S3.
+Learning", arXiv:1602.01783v2, sections 4 and 8, algorithms 1, S2 and S3.
 
 Index t of everything belongs to the transition from x_t to x_{t+1}. A masked
 transition is the reset after a time limit, as in `vtrace`. The steps before it
@@ -9,14 +9,19 @@ bootstrap from the value of x_t. It has no target itself, and must be masked out
 of the loss.
 
 Shapes: T time, B batch, A actions; others raise ValueError. Targets are float32
-[T, B], and no gradient flows through them. All functions take
+[T, B], and no gradient flows through them. Functions of targets take
 
   rewards: float32 [T, B], r_t, the reward that followed a_t.
   discounts: float32 [T, B], gamma, or 0 if a_t ended the episode.
   mask: float32 or bool [T, B], 0 for the reset after a time limit, else 1.
 """
 
+import numpy as np
 import tensorflow as tf
+
+# Values that epsilon is annealed to, and how likely each is (section 8).
+FINAL_EPSILONS = (0.1, 0.01, 0.5)
+PROBABILITIES = (0.4, 0.3, 0.3)
 
 
 def n_step_targets(rewards: tf.Tensor, discounts: tf.Tensor,
@@ -78,3 +83,23 @@ def values_of_actions(action_values: tf.Tensor,
 
 def _to_tensor(x):
   return tf.convert_to_tensor(x, dtype=tf.float32)
+
+
+def draw_final_epsilon(rng: np.random.Generator) -> float:
+  """Draws one of `FINAL_EPSILONS`, to which a worker's epsilon is annealed.
+
+  "Periodically sampled" (section 4), and the paper does not say when; a worker
+  may draw anew as each of its episodes begins.
+  """
+  return float(rng.choice(FINAL_EPSILONS, p=PROBABILITIES))
+
+
+def annealed_epsilon(final_epsilon: float, num_frames: int,
+                     anneal_frames: int) -> float:
+  """Returns the probability of a random action, from 1 linearly to the final.
+
+  Environment frames so far, and those after which it is final, are of all
+  workers together.
+  """
+  share = min(num_frames / anneal_frames, 1.)
+  return 1. + share * (final_epsilon - 1.)

@@ -18,7 +18,7 @@ import contextlib
 import faulthandler
 import os
 import time
-from typing import Iterator, List, NamedTuple, Sequence, Tuple
+from typing import Callable, Iterator, List, NamedTuple, Sequence, Tuple
 import zlib
 
 import numpy as np
@@ -77,9 +77,9 @@ class Learners:
     """Makes a context that raises PeerLost if another learner has gone."""
     return contextlib.nullcontext()
 
-  def updating(self) -> contextlib.AbstractContextManager:
-    """Makes a context like that of `noticing_loss`, for a short computation."""
-    return contextlib.nullcontext()
+  # Makes a context like that of `noticing_loss`, for a short computation.
+  updating: Callable[[], contextlib.AbstractContextManager] = (
+      contextlib.nullcontext)
 
   def own_directory(self, run_dir: str) -> str:
     """Returns the directory of this learner's log and other files."""
