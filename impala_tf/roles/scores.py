@@ -19,7 +19,7 @@ from impala_tf.storage import shipped
 from impala_tf.suites import levels as levels_lib
 from impala_tf.suites import suite as suite_lib
 
-_SLOW_SECS = 5.  # After which it is said that environments are made.
+SLOW_SECS = 5.  # After which it is said that environments are made.
 _EPISODES = 200  # Games on a level of no suite.
 MAX_ENVS = 32  # Games at once, by default.
 _MAX_SEED = 2**30  # Emulators take an int32, and each has its own.
@@ -147,7 +147,7 @@ def play_in_turn(games: Games, config: config_lib.Config,
     suite = levels_lib.suite_of(level)
     episodes = games.episodes or (suite.episodes if suite else _EPISODES)
     num_envs = min(episodes, games.num_envs)
-    slow = threading.Timer(_SLOW_SECS, print, [
+    slow = threading.Timer(SLOW_SECS, print, [
         f'making {plurals.counted(num_envs, "environment")} of {level} '
         '(--num_envs for fewer)'], {'flush': True})
     slow.start()

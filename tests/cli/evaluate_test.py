@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import time
 import sys
 
 import imageio
@@ -13,6 +14,7 @@ from impala_tf import config as config_lib
 from impala_tf.cli import evaluate
 from impala_tf.envs import atari
 from impala_tf.envs import environment
+from impala_tf.envs import multi_level
 from impala_tf.plots import suite_results
 from impala_tf.roles import evaluation
 from impala_tf.roles import scores
@@ -49,6 +51,21 @@ def test_agent_plays_on_the_cpu_unless_a_gpu_is_asked_for(
   monkeypatch.setenv('CUDA_VISIBLE_DEVICES', '3')
   assert play(catch_run, '--episodes=1', *flags) == 0
   assert os.environ['CUDA_VISIBLE_DEVICES'] == seen
+
+
+def test_environments_that_are_made_slowly_are_counted(
+    catch_run, play, monkeypatch, capsys):
+  make = multi_level.make_environment
+
+  def make_slowly(*arguments, **options):
+    time.sleep(1)
+    return make(*arguments, **options)
+
+  monkeypatch.setattr(scores, 'SLOW_SECS', 0.1)
+  monkeypatch.setattr(multi_level, 'make_environment', make_slowly)
+  assert play(catch_run, '--episodes=3', '--num_envs=2') == 0
+  assert capsys.readouterr().out.startswith(
+      'making 2 environments of catch (--num_envs for fewer)\n')
 
 
 def test_score_is_recorded_with_its_run(catch_run, play, tmp_path, capsys):
