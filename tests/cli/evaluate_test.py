@@ -3,8 +3,8 @@
 import json
 import os
 import re
-import time
 import sys
+import time
 
 import imageio
 import numpy as np
