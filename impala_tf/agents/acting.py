@@ -72,7 +72,7 @@ class InputBuffer:
   _ALIGNMENT_BYTES = 64
 
   def __init__(self, like: np.ndarray, max_rows: int):
-    """Allocates up to `max_rows` rows of this dtype and row shape."""
+    """Allocates `max_rows` rows with the dtype and row shape of `like`."""
     shape = (max_rows, *like.shape[1:])
     num_bytes = math.prod(shape) * like.itemsize
     memory = np.zeros(num_bytes + self._ALIGNMENT_BYTES, np.uint8)
@@ -163,7 +163,7 @@ class Policy:
 
   def act(self, env_output: types.EnvOutput,
           rows: Optional[np.ndarray] = None) -> types.AgentOutput:
-    """Chooses actions [E] at the batch x_t, as NumPy arrays.
+    """Chooses actions at x_t; returns them and their logits as NumPy arrays.
 
     If `by_rows`, they are for the environments `rows`, int [n].
     """

@@ -217,7 +217,7 @@ class Agent(tf.Module):
 
   def unroll(self, env_outputs: types.EnvOutput, actions: tf.Tensor,
              core_state) -> NetworkOutput:
-    """Evaluates the current parameters on a batch of unrolls, leading [T+1, B].
+    """Runs the network over a batch of unrolls, leading [T+1, B].
 
     `core_state` is that before x_0, as the actor had it.
     """
@@ -328,7 +328,7 @@ class MemoryRecomputer:
     self._memory_after = tf.function(agent.memory_after, autograph=False)
 
   def __call__(self, unroll: types.Unroll) -> CoreState:
-    """Computes the memory with which the unrolls that follow begin.
+    """Computes the memory before the next unrolls by the newest parameters.
 
     Raises ConnectionError if the fetcher has lost the learner.
     """

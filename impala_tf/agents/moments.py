@@ -25,7 +25,7 @@ class _MomentVariables(tf.Module):
 
 def _assign(variables: Iterable[tf.Variable],
             values: Iterable[tf.Tensor]) -> None:
-  """Assigns values in every replica, which all write the same."""
+  """Assigns values inside a replica; each replica must assign the same."""
   for variable, value in zip(variables, values):
     # `assign` is not for replicas.
     tf.raw_ops.AssignVariableOp(resource=variable.handle, value=value)

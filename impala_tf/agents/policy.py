@@ -193,7 +193,7 @@ class TrainedPolicy:
     return ids
 
   def _features(self, features: Any) -> Any:
-    """Returns the numbers beside an image, float32 [E, F], or ()."""
+    """Checks the numbers beside an image; returns float32 [E, F], or ()."""
     num_features = self.loaded.agent.num_features
     if features is None and not num_features:
       return ()

@@ -1,4 +1,4 @@
-"""The table of torsos: names of the project's, and the user's own functions.
+"""The table of torsos: names of the built-in ones, and the user's functions.
 
 Importing it imports no TensorFlow, so that launchers can look a name up.
 """

@@ -1,4 +1,4 @@
-"""Learning algorithms, one file each and one row each in their table.
+"""Learning algorithms, and the table of their names.
 
 May import `config`, `maths`, `suites`, `types`, `optimizers`, `runtime` and
 `agents`.

@@ -20,7 +20,7 @@ _REWARD_OF_MIRRORED = 100
 
 
 class CatchEnvironment(environment.BatchedEnvironment):
-  """A game of catching a ball that falls one row a step, with a paddle.
+  """E games of Catch, in each of which a paddle must meet a falling ball.
 
   The ball starts in a random column, the paddle in the middle of the last row.
   Actions: 0 left, 1 stay, 2 right; walls stop the paddle. An episode takes 9

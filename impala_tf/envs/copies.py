@@ -32,7 +32,7 @@ def numbered(of_copies: range) -> Iterator[None]:
 
 @contextlib.contextmanager
 def constructing(number: int) -> Iterator[None]:
-  """Shows a copy's number to its constructor."""
+  """Sets the variable `VARIABLE` while copy `number` is constructed."""
   os.environ[VARIABLE] = str(number)
   try:
     yield

@@ -71,7 +71,7 @@ class LevelCache:
           path.unlink()
 
   def fetch(self, key: str, pk3_path: str) -> bool:
-    """Copies the map to `pk3_path`; returns whether there was one."""
+    """Copies a cached map to `pk3_path`; returns whether the cache has it."""
     try:
       shutil.copyfile(self._directory / key, pk3_path)
       return True
@@ -165,7 +165,7 @@ def compilation_digest(runfiles_path: str) -> str:
 
 
 def check_dataset(path: str) -> None:
-  """Raises ConfigError unless `path` can be Lab's 'datasetPath'.
+  """Raises ConfigError unless `path` is 'dummy' or has all photographs.
 
   It is a directory of photographs, or 'dummy': plain colours in their place.
   """

@@ -44,7 +44,7 @@ MakeFn = Callable[[int], environment_lib.BatchedEnvironment]
 
 
 class WorkerError(environment_lib.SimulatorError):
-  """A failure of an environment in its process, with its number."""
+  """A failure of an environment in a worker process; its message names it."""
 
 
 class _Shared(NamedTuple):

@@ -71,7 +71,7 @@ class ActionBox:
 
 
 def multi_discrete(nvec: Sequence[int]) -> specs.BoundedArray:
-  """Makes the spec of actions of D choices, of 0 to nvec[d] - 1 each."""
+  """Makes the spec of composed actions: D choices, each below its nvec[d]."""
   return specs.BoundedArray(
       (len(nvec),), np.int32, 0, np.asarray(nvec, np.int32) - 1, name='action')
 
@@ -189,7 +189,7 @@ class BatchedEnvironment(abc.ABC):
 
   @property
   def side_channels(self) -> SideChannels:
-    """All beside the last `observation`, overwritten like it."""
+    """Arrays observed beside `observation`, overwritten by the next step."""
     return SideChannels(self.instruction, self.features, self.action_mask,
                         self.episode_metrics)
 

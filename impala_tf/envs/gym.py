@@ -308,7 +308,7 @@ def _explain(error: BaseException) -> str:
 
 
 def _import() -> Any:
-  """Imports Gymnasium, lazily: it and its environments are simulators."""
+  """Imports Gymnasium on first use, once MuJoCo can draw without a display."""
   draw_without_display()
   import gymnasium
   return gymnasium

@@ -111,7 +111,7 @@ def check_alike(level: environment.BatchedEnvironment,
 
 
 def _describe(env: environment.BatchedEnvironment) -> Dict[str, Any]:
-  """Describes what agents depend on, by its name in messages; '': actions."""
+  """Lists what must be alike for one agent, by name; '' stands for actions."""
   spec, observations = env.action_spec(), env.observation_spec()
   box = env.action_box
   if isinstance(spec, specs.DiscreteArray):

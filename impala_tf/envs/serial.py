@@ -155,7 +155,7 @@ class SerialEnvironment(environment.BatchedEnvironment):
         self._was_truncated)
 
   def _begin_anew(self, i: int, error: environment.SimulatorError) -> None:
-    """Begins an episode after a failure; raises it if they are frequent."""
+    """Replaces a failed simulator; raises `error` if failures are frequent."""
     self._num_failures += 1
     num_needed = (
         _STEPS_BEFORE_FIRST + (self._num_failures - 1) * _STEPS_A_FAILURE)

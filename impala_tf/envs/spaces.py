@@ -70,7 +70,7 @@ class _Image(NamedTuple):
 
 
 class Converter:
-  """A function from observations of one space to `Observed`.
+  """A converter from the observations of one space to `Observed`.
 
   With `pictures`, any Box that can be one becomes an image whose larger bound,
   if it has one, is 255; channels come last, and without any it gets one.
@@ -228,7 +228,7 @@ def flat_mask(mask: Any, num_values: Sequence[int]) -> np.ndarray:
 
 
 def _kind(space: Any) -> str:
-  """Names the kind of a space, of which it may be a subclass."""
+  """Returns a space's kind, such as 'Box', also for a subclass of it."""
   from gymnasium import spaces
   for name in (*_FLAT, 'Dict', 'Tuple'):
     if isinstance(space, getattr(spaces, name)):

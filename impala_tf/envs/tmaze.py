@@ -36,7 +36,7 @@ def corridor_length(text: str) -> int:
 
 
 class TMazeEnvironment(environment.BatchedEnvironment):
-  """A corridor of N steps to a junction, where one of two turns is right.
+  """E corridors of N steps to a junction, where one of two turns is rewarded.
 
   Only an episode's first observation shows which turn, so an agent without
   memory earns 0 at best. Actions: 0 up, 1 right, 2 down, 3 left; the corridor

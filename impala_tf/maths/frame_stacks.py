@@ -1,4 +1,4 @@
-"""Rebuilding stacks of frames in the learner, since each frame travels once.
+"""Stacks of frames, rebuilt in the learner because each frame is sent once.
 
 Consecutive stacks of S frames share S-1 of them. `types.Unroll` therefore holds
 each frame once, and the learner rebuilds the stacks inside its compiled step.

@@ -37,7 +37,7 @@ class Totals(NamedTuple):
 
 
 def totals(observations: tf.Tensor, mean: tf.Tensor) -> Totals:
-  """Sums up the observations of a batch, [T, B, F] of any numeric type.
+  """Sums a batch's deviations from the running mean, and their squares.
 
   `mean`, float64 [F], is the running mean before; raises ValueError if it is of
   another shape. Returns sums of deviations from it, float64 [F] ([] for the

@@ -1,4 +1,4 @@
-"""The pure parts of an update: the annealed rate and clipped gradients."""
+"""Pure functions of an update: rate annealing and gradient clipping."""
 
 from typing import Optional, Sequence, Tuple, Union
 

@@ -1,4 +1,4 @@
-"""Ancestry of a member: the origins of its parameters, and their times.
+"""Ancestry of a member: who trained its present parameters, and when.
 
 Curves of a population are drawn "by backtracking through the ancestry of copied
 checkpoints for selected instances" (appendix F). Pure functions.

@@ -209,7 +209,7 @@ class Member:
             if (variable := getattr(variables, name)) is not None}
 
   def _apply(self, event: populations.Event) -> None:
-    """Applies a decision, perhaps once more after a restart."""
+    """Applies a decision; a restart may apply it again."""
     if event.checkpoint is not None:
       checkpoint_lib.read_parts(
           self._parts, populations.path(self._run_dir, event.checkpoint))

@@ -113,7 +113,7 @@ def append_event(run_dir: str, event: Event) -> None:
 
 
 def read_published(run_dir: str) -> Optional[Published]:
-  """Reads a member's publication; None if there is none or it is damaged."""
+  """Reads what a member has published; None if nothing, or if damaged."""
   try:
     text = files.read(path(run_dir, _PUBLISHED)).decode()
     return loads(Published, text)

@@ -1,4 +1,4 @@
-"""The rules of population based training, from appendix F of the paper.
+"""The rules of population based training (Espeholt et al. 2018, appendix F).
 
 When a member is ready, another one is drawn. If that is known to be more than
 5 % better, its parameters and hyper-parameters are copied. In both cases each

@@ -102,7 +102,7 @@ def read(chains: tf.data.Dataset, num_unrolls: int, packed: packing.Packing,
 
 def _before(episodes: Sequence[_Episode], packed: packing.Packing,
             core_state: Any) -> types.Unroll:
-  """Returns the unrolls before the next ones, with memory for each."""
+  """Returns the unroll before each episode's next, with the memory it needs."""
   before = _stacked(packed, [(e.columns, max(e.next - 1, 0)) for e in episodes])
   if core_state is None:  # All begin.
     return before

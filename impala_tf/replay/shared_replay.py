@@ -53,7 +53,7 @@ _PAUSE_SECS = 0.05
 
 
 class Report(NamedTuple):
-  """An agent's report in the replay."""
+  """Progress and pulse of an agent, as counted by the replay's tables."""
   progress: int  # Thousandths of the agent's frames.
   pulse: int  # Grows as long as the agent lives.
 
@@ -294,7 +294,7 @@ class Link:
     self._flush()
 
   def _flush(self) -> bool:
-    """Returns whether pending items have arrived; otherwise sending stops."""
+    """Waits for pending items, at most 2 s; returns whether all arrived."""
     try:
       self._writer.flush(timeout_ms=1000 * _TIMEOUT_SECS)
       self._is_pending = False
