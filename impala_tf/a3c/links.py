@@ -115,7 +115,7 @@ class TableLink:
   """A link through the tables of a learner on another machine."""
 
   def __init__(self, address: str, fetcher: weights.Fetcher):
-    """Connects to the server; `fetcher` must have parameters already."""
+    """Connects to the learner's server; `fetcher` must have fetched before."""
     self._fetcher = fetcher
     self._client = reverb.Client(address)
     self._writer = self._client.trajectory_writer(num_keep_alive_refs=1)

@@ -70,7 +70,7 @@ class ParameterServer:
     self.memory.target_parameters = tf.Variable(parameters, trainable=False)
 
   def make_store(self) -> store_lib.Store:
-    """Makes memory for workers, with copies of all variables here.
+    """Makes the workers' shared memory and copies all variables into it.
 
     Raises ConfigError if this system has no such memory.
     """

@@ -155,7 +155,7 @@ class Store:
 
   @property
   def problem(self) -> str:
-    """The process that holds the lock, for messages; empty if none does."""
+    """Returns a message that names the lock's holder; empty if none has it."""
     pid = anonymous_files.lock_holder(self._file.fileno())
     return '' if pid is None else (
         f'process {pid} has the lock of the shared parameters; if it is '

@@ -48,7 +48,7 @@ class SegmentBuffer:
     self._input_buffers: Dict[int, Any] = {}  # By number of rows.
 
   def begin(self, core_state: Any) -> None:
-    """Begins a segment with the memory before x_0, tensors [1, ...]."""
+    """Begins a segment; `core_state` is the LSTM's before x_0, [1, ...]."""
     self._core_state = core_state
     self._rows = []
 
@@ -134,7 +134,7 @@ class Worker:
 
 
 class WorkersInTurn:
-  """The workers of one process, in turns; `stopwatch` has seconds by phase."""
+  """The workers of one process, which take turns; `stopwatch` times phases."""
 
   def __init__(self, config: config_lib.Config, link: links.Link,
                agent: agent_lib.Agent, workers: Sequence[Worker],

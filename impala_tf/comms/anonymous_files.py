@@ -36,7 +36,7 @@ class Shared(NamedTuple):
 
 
 def make(prefix: str, size: int) -> Shared:
-  """Makes a file of a kind (`prefix`) with so many bytes, which are 0.
+  """Makes an anonymous file of `size` zero bytes, whose name has `prefix`.
 
   Raises AttributeError if this is not Linux, OSError if the system has none.
   """

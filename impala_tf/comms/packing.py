@@ -95,7 +95,7 @@ class Packing:
     return tf.nest.pack_sequence_as(self._spec, fields[:-len(_STAMP_SPEC)])
 
   def agents(self, columns: Sequence[tf.Tensor]) -> tf.Tensor:
-    """Unpacks from columns [B, N] the agents that played, int64 [B]."""
+    """Unpacks the numbers of the agents that played, int64 [B]."""
     place = Stamp._fields.index('agent') - len(Stamp._fields)
     return columns[self._stamped][:, place]
 

@@ -17,7 +17,7 @@ without_autograph = tf.autograph.experimental.do_not_convert
 
 
 class Source(NamedTuple):
-  """A table from which some unrolls of each batch come."""
+  """A table that supplies `num_unrolls` unrolls to each batch."""
   address: str  # 'host:port' of its server.
   table: str  # Name of the table.
   num_unrolls: int  # Number of unrolls that each batch takes from it.

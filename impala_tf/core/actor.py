@@ -81,7 +81,7 @@ class UnrollBuffer:
       array[rows, t + stack - 1] = observation[..., -1]
 
   def unrolls(self, rows: Any = slice(None)) -> Iterator[packing.PackedUnroll]:
-    """Yields the unrolls of `rows`, views of arrays that are used again."""
+    """Yields the unrolls of `rows` as views of arrays that are reused."""
     for row in np.arange(len(self._unrolls))[rows]:
       yield self._unrolls[row]
 

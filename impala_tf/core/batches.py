@@ -48,7 +48,7 @@ def make_batches(source: sampling.Source, packed: packing.Packing,
 
 
 def place_observations(unroll: types.Unroll, device: str) -> types.Unroll:
-  """Copies observations alone to a device: the host reads the rest, too."""
+  """Copies only observations to a device; the host reads the other fields."""
   with tf.device(device):
     observation = tf.identity(unroll.env_outputs.observation)
   return unroll._replace(

@@ -91,7 +91,7 @@ class Learner:
                make_optimizer: Callable[[Callable[[], tf.Tensor]], Any],
                hyperparameters: hyperparameters_lib.Hyperparameters,
                strategy: tf.distribute.Strategy, settings: Settings):
-    """Builds the optimiser.
+    """Stores the parts; makes the counters and the optimiser.
 
     Args:
       agent: built, as `hyperparameters` are, within the scope of `strategy`.

@@ -241,7 +241,7 @@ class _ServerWriter:
 
 def _check_tables(infos: Mapping[str, Any], tables: Sequence[str],
                   signature: Sequence[tf.TensorSpec]) -> None:
-  """Raises ConfigError if a table does not take these columns."""
+  """Raises ConfigError if a table is missing or has other columns."""
   for table in tables:
     if table not in infos:
       raise config_lib.ConfigError(

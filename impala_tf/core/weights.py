@@ -196,7 +196,7 @@ def on_demand(table: Table, clock: Callable[[], float] = time.monotonic
 
 
 def delayed(write: WriteFn, lag_updates: int) -> WriteFn:
-  """Makes a destination that is so many updates late (appendix E.1).
+  """Wraps `write` so that it gets parameters `lag_updates` late.
 
   Before there are so many, it gets the oldest parameters.
   """

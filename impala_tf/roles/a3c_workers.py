@@ -34,7 +34,7 @@ MakeLinkFn = Callable[
 
 def find_store(config: config_lib.Config, address: str
                ) -> Optional[store_lib.Store]:
-  """Opens the learner's memory; None if gradients are to be sent instead."""
+  """Opens the learner's shared memory; None if gradients go by its server."""
   tables = reverb_calls.server_info(reverb.Client(address))
   if config_table.table_name(config) not in tables:
     raise ConnectionError('the learner there is of another config now')

@@ -58,7 +58,7 @@ class NewerFetcher:
 
 
 class _Stopped(Exception):
-  """A stop of the learner in the middle of its unrolls."""
+  """Error that ends an unroll early because the learner must stop."""
 
 
 class SteppedTogether:

@@ -47,7 +47,7 @@ def check_names(config: config_lib.Config) -> None:
 
 
 def import_architecture(config: config_lib.Config) -> Any:
-  """Imports the module with `run_learner` and `run_actor` of a run."""
+  """Imports the module that has the run's `run_learner` and `run_actor`."""
   return importlib.import_module(
       f'impala_tf.roles.{algorithms.architecture(config)}')
 

@@ -1,4 +1,4 @@
-"""The place of a learner: its directory, its port, and the replay it shares."""
+"""The run directory and port of a learner, and the replay that it shares."""
 
 from typing import List, NamedTuple, Optional
 

@@ -76,7 +76,7 @@ def joined(results: Iterable[Evaluation]) -> Evaluation:
 
 
 class _Games:
-  """The share of the games that each environment has to play, and results."""
+  """The games that each environment still has to play, and results so far."""
 
   def __init__(self, environment: environment_lib.BatchedEnvironment,
                num_episodes: int, max_frames: float):

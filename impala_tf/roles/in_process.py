@@ -1,4 +1,4 @@
-"""Actor and learner in turns in one process."""
+"""A run whose actor and learner take turns in one process."""
 
 import dataclasses
 

@@ -49,7 +49,7 @@ def start_actor(config: config_lib.Config, address: str, seed: int, task: int,
                 control: control_lib.ActorControl,
                 sharing: endpoint_lib.Sharing, run_table: Optional[str] = None
                 ) -> AnyActor:
-  """Makes an actor that holds the learner's parameters.
+  """Waits for the learner and makes an actor with its parameters.
 
   `config` has numbers for all options that were left to the machine. For the
   other arguments and errors see `run_actor`, for `run_table` `weights.Fetcher`.

@@ -184,7 +184,7 @@ def learn_here(config: config_lib.Config, endpoint: endpoint_lib.Endpoint,
                check: Optional[Callable[[], None]] = None,
                signals: Optional[stop_signals.StopSignals] = None
                ) -> Optional[int]:
-  """Learns in this process, in turns with an actor or beside other processes.
+  """Runs the learner in this process, with actors here or in others.
 
   `check` is called repeatedly, and raises an error if actors have failed.
   Returns the signal that ended the run; None if the run is done.

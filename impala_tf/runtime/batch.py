@@ -1,4 +1,4 @@
-"""The loop that runs so many programs at a time, here or elsewhere."""
+"""The loop that runs a fixed number of programs at a time, anywhere."""
 
 import math
 import signal

@@ -6,7 +6,7 @@ from typing import Callable, Mapping
 
 @dataclasses.dataclass(frozen=True)
 class LoopControl:
-  """The stopping and waiting of a learner's loop."""
+  """Callbacks by which a learner's loop stops, waits and pauses."""
   # Returns whether to end the loop with a checkpoint.
   should_stop: Callable[[], bool] = lambda: False
   # Called before the wait for each batch; may raise.

@@ -34,7 +34,7 @@ def hide() -> None:
 
 
 def take(index: int, number: int) -> None:
-  """Leaves this process, learner `index` of `number` on the machine, its GPU.
+  """Restricts this process, learner `index` of `number`, to one GPU.
 
   A single learner keeps all. Raises ConfigError if GPUs are too few, but some.
   """

@@ -268,7 +268,7 @@ class _Together(Learners):
       ) from error
 
   def _lost(self) -> str:
-    """Names the learners at whose addresses nothing listens any more."""
+    """Names the learners that no longer listen; all others if none is gone."""
     others = [task for task in range(self.number) if task != self.task]
     until = time.monotonic() + _DYING_SECS
     while True:

@@ -38,7 +38,7 @@ def child_environment() -> Dict[str, str]:
 
 
 class LocalProgram(program_lib.Program):
-  """A program as a child process, which always has room and is never lost.
+  """A program in a child process; it never waits for room and is never lost.
 
   Its standard input is a pipe that ends with this process, so that it can stop
   (`child.stop_with_parent`). It has a separate session, so Ctrl-C does not

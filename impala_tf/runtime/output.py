@@ -49,7 +49,7 @@ def _open_closed() -> None:
 
 @contextlib.contextmanager
 def never_failing() -> Iterator[None]:
-  """Drops lines that standard output and error cannot take.
+  """Replaces stdout and stderr by streams that drop lines instead of failing.
 
   Characters that their encoding lacks are replaced. Streams that somebody has
   put in their place, as a notebook does, stay.

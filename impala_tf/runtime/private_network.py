@@ -38,7 +38,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def is_settled() -> bool:
-  """Returns whether this program was started through this module."""
+  """Returns whether this module started this program, private or not."""
   return os.environ.get(_RESULT, '').partition(' ')[0] == str(os.getpid())
 
 

@@ -18,6 +18,6 @@ def bypass() -> None:
 
 
 def bypass_everywhere() -> None:
-  """Has gRPC use no proxy but one that `grpc_proxy` names."""
+  """Makes gRPC ignore all proxies but the one that `grpc_proxy` names."""
   os.environ.setdefault('grpc_proxy', '')
   bypass()

@@ -87,7 +87,7 @@ class JointRestarts(_Policy):
 
   def note_deaths(self, dead: Sequence[program_lib.Program],
                   now: float) -> None:
-    """Lets all programs start again after some have died.
+    """Counts a joint restart of all programs; raises if there were too many.
 
     Raises UserError for bad input, RunFailed after too many deaths.
     """

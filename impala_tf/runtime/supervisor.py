@@ -53,7 +53,7 @@ class Learners:
     return all(program.state is State.RUNNING for program in self.programs)
 
   def are_done(self) -> bool:
-    """Returns whether all have ended well; raises if the only one failed."""
+    """Returns whether all learners are done; raises if a lone one failed."""
     if self._is_done is not None:
       return self._is_done()
     codes = [program.exit_code for program in self.programs]
@@ -149,7 +149,7 @@ class Supervisor:
                num_actors: int,
                evaluator_command: Optional[Callable[[int], Sequence[str]]],
                poll_secs: float):
-    """Prepares the peers of the learners.
+    """Prepares the actors and the evaluator, the peers of the learners.
 
     Commands of actors are made from task and earlier starts, of an evaluator
     from the latter. Each may restart as often as learners together.
