@@ -96,7 +96,7 @@ def _train(args: argparse.Namespace, config: config_lib.Config,
 
 @program.returning_exit_code
 def main() -> int:
-  """Trains as the flags say."""
+  """Trains according to the flags."""
   args = _parse_args()
   beginning.check_reverb()
   tracking.start(args.track)

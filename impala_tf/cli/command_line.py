@@ -19,7 +19,7 @@ _EXIT_CODES = (
 
 
 def take_words_to_complete() -> None:
-  """Replaces arguments by the words to be completed, if the shell asks."""
+  """Sets `sys.argv` to the words typed so far, if the shell completes them."""
   if _LINE in os.environ:
     line = os.environ[_LINE][:int(os.environ[_CURSOR])]
     sys.argv[:] = line.split(' ')

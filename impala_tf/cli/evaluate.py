@@ -77,7 +77,7 @@ def _parse_args() -> argparse.Namespace:
 @program.returning_exit_code
 @stop_signals.interrupting()
 def main() -> None:
-  """Plays games as the flags say; prints a report."""
+  """Plays games according to the flags, and prints a report."""
   args = _parse_args()
   if not args.gpu:
     gpus.hide()

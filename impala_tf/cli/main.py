@@ -59,7 +59,7 @@ def _run() -> int:
 
 @output.never_failing()
 def main() -> None:
-  """Runs the program of a verb, and ends the process with its exit code."""
+  """Runs the subcommand, and ends the process with its exit code."""
   sys.excepthook = _show_all_but_interrupts
   proxies.bypass_everywhere()
   # TensorFlow's errors only, not its start-up chatter.

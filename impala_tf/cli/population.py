@@ -115,5 +115,5 @@ class Program(sweep.Program):
 
 @program.returning_exit_code
 def main() -> int:
-  """Runs the program."""
+  """Trains the populations; returns the exit code."""
   return Program().run(__doc__)

@@ -21,7 +21,7 @@ from impala_tf.storage import files
 
 
 def run(action: Callable[[], Optional[int]]) -> int:
-  """Runs a program to its exit code; prints one line if input or run is bad."""
+  """Runs `action`, prints a known error in one line, returns the exit code."""
   try:
     return action() or 0
   except config_lib.UserError as error:
@@ -137,7 +137,7 @@ def enter_private_network(verb: str) -> Optional[str]:
 
 
 def conclude(run_dir: str, signum: Optional[int]) -> int:
-  """Prints how training ended, by a signal or at its end; returns the code."""
+  """Prints whether training finished or was stopped; returns the exit code."""
   quoted = shlex.quote(run_dir)
   if signum is None:
     flags = shlex.join(user_modules.flags())

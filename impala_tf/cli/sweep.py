@@ -268,5 +268,5 @@ def load_runs(config: plan_lib.SweepConfig,
 
 @program.returning_exit_code
 def main() -> int:
-  """Runs the program."""
+  """Runs or resumes the sweep; returns the exit code."""
   return Program().run(__doc__)

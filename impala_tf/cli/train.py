@@ -56,7 +56,7 @@ def _train(args: argparse.Namespace, config: config_lib.Config, run_dir: str,
 
 @program.returning_exit_code
 def main() -> int:
-  """Trains as the flags say."""
+  """Trains according to the flags."""
   args = _parse_args()
   if args.list_options:
     print(options.as_text(), end='')

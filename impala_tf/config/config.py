@@ -162,12 +162,12 @@ class Config:
 
 
 def sections() -> Dict[str, Type[Any]]:
-  """Returns the class of each section by the name of its field in `Config`."""
+  """Returns the section class of each field of `Config`, by name."""
   return typing.get_type_hints(Config)
 
 
 def to_json(config: Config) -> str:
-  """Writes every value; the same text for equal configs."""
+  """Returns all values as JSON, equal for equal configs."""
   return json.dumps(dataclasses.asdict(config), sort_keys=True)
 
 

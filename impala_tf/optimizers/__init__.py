@@ -1,4 +1,4 @@
-"""Optimisers with their slots, and hyper-parameters that are variables.
+"""RMSProp, and hyper-parameters that are kept in variables.
 
 May import `config`.
 """

@@ -72,7 +72,7 @@ class ConfiguredValues(tf.Module):
     self.values = _variable([float('nan')] * len(self._config_values))
 
   def take_changes(self, hyperparameters: Hyperparameters) -> None:
-    """Gives changed values of the config precedence over a checkpoint's.
+    """Applies the config values that changed since the checkpoint.
 
     A restored hyperparameter is assigned if its value in the config differs
     from the record. Then all values are recorded.

@@ -1,4 +1,4 @@
-"""Populations beside sweeps of the same settings, in the form of figure 5."""
+"""Comparison of populations and sweeps of the same settings, as in figure 5."""
 
 import os
 import pathlib

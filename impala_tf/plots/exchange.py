@@ -31,7 +31,7 @@ def _by_algorithm(run_dirs: Sequence[str]) -> Scores:
 
 
 def _score(run: runs_lib.Run) -> float:
-  """Returns the score of a run's only level, human-normalised in a suite.
+  """Returns a run's score on its one level, human-normalised if in a suite.
 
   It is that of the evaluation, or of the last training games without one.
   """

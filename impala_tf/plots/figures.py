@@ -175,7 +175,7 @@ def _draw_schedule(axes, population: populations.Population,
 def _draw_steps(axes, population: populations.Population,
                 points: Sequence[Tuple[float, float]],
                 style: Mapping[str, Any]) -> None:
-  """Draws values that hold until the next, the last one to the end."""
+  """Draws a step curve whose last value holds to the population's end."""
   if points:
     x, y = zip(*points, (_last_frames(population), points[-1][1]))
     axes.plot(x, y, drawstyle='steps-post', **style)

@@ -49,7 +49,7 @@ _TIMES = {'hours': 3600., 'minutes': 60., 'seconds': 1.}
 
 
 def formats() -> Sequence[str]:
-  """Lists the file endings of pictures."""
+  """Lists the file endings that a picture may have."""
   return sorted(matplotlib.figure.Figure().canvas.get_supported_filetypes())
 
 

@@ -124,7 +124,7 @@ def _load(run_dir: str, label: str) -> Run:
 
 
 def _results(run_dir: str) -> Results:
-  """Reads a run's evaluations by level.
+  """Reads the evaluation that counts for each level of a run.
 
   Of several results of a level, the one after most training, then of most
   games, counts.

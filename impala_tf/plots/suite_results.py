@@ -116,7 +116,7 @@ def _conditions(contents: Mapping[str, Any]) -> Dict[str, Any]:
 
 
 def read_levels(path: str) -> Mapping[str, Dict[str, Any]]:
-  """Reads results by level of one level, of several or of a suite.
+  """Reads results by level from a file of one level, several, or a suite.
 
   Of a suite, only the levels that count are returned. Raises UserError if the
   file holds anything else.

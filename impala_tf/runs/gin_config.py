@@ -297,5 +297,5 @@ def differences(old: config_lib.Config,
 
 
 def config_path(run_dir: str) -> str:
-  """Returns the path of a run's own config file."""
+  """Returns the path of the run's `config.gin`."""
   return os.path.join(run_dir, 'config.gin')

@@ -54,7 +54,7 @@ def add(run_dir: str, **entry: Any) -> None:
 
 
 def add_start(run_dir: str) -> None:
-  """Adds a start of this process: its command, code and machine."""
+  """Adds a start to the history: command line, commit and machine."""
   add(run_dir, command=shlex.join(sys.argv), commit=_commit(),
       machine=cores.machine())
 

@@ -37,7 +37,7 @@ class LevelLog:
   def add(self, is_first: np.ndarray, episode_return: np.ndarray,
           lags: np.ndarray, level_index: np.ndarray,
           columns: Mapping[str, np.ndarray]) -> None:
-    """Adds the new unrolls of an update.
+    """Counts the new unrolls of an update, by level.
 
     Arrays [T, B] are as in `training_log.EpisodeWindow.add`; lags, int64 [B],
     are in updates; `level_index` is int32 [B].

@@ -129,6 +129,6 @@ def points(rows: Sequence[Row], metric: str,
 
 
 def drop_rows_after(run_dir: str, frames: int) -> None:
-  """Drops rows beyond a checkpoint's frames; a resumed run writes them."""
+  """Drops rows after `frames`, which a resumed run writes again."""
   line_log.keep(os.path.join(run_dir, FILE_NAME),
                lambda line: json.loads(line)['frames'] <= frames)

@@ -22,7 +22,7 @@ DETERMINISTIC = 'evaluation, most probable actions'
 
 
 class Result(NamedTuple):
-  """A score of an agent; text is empty, and a number None, if unknown."""
+  """A score and its origin; unknown text is empty, an unknown number None."""
   task: str  # Level that was played.
   config: str  # The .gin file that the run was started with.
   config_hash: str  # First 12 digits of the SHA-256 of the run's config.gin.

@@ -86,7 +86,7 @@ class SweepDirectory:
             *user_modules.flags()]
 
   def task_path(self, run: plan_lib.Run) -> str:
-    """Returns the absolute path of the config of a run's task."""
+    """Returns the absolute path of the .gin file of a run's task."""
     return os.path.abspath(self._path / 'tasks' / f'{run.task}.gin')
 
   def replay_dir(self, group: plan_lib.Group) -> str:

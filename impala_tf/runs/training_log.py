@@ -111,7 +111,7 @@ class Interval:
     self.lags.append(lags)
 
   def means(self, frames: int, secs: float) -> metrics_lib.Row:
-    """Returns the means of at least one update, within so many seconds."""
+    """Returns means over an interval of `secs` with at least one update."""
     lags = np.concatenate(self.lags)
     row = {
         'frames_per_sec': (frames - self._start_frames) / secs,

@@ -133,7 +133,7 @@ class NewestVideos:
 
   def __init__(self, directory: str, interval_secs: Optional[float],
                clock: Callable[[], float] = time.monotonic):
-    """Prepares a directory, a path or URL, which the first video creates.
+    """Prepares a directory (path or URL), created with the first video.
 
     `interval_secs` is the least time between two starts; None: no videos.
     """

@@ -118,7 +118,7 @@ def one_line(error: BaseException, max_characters: Optional[int] = 300) -> str:
 
 
 def were_urls_opened() -> bool:
-  """Returns whether the process should end at once, without cleaning up.
+  """Returns whether a URL was opened, so that the process must exit at once.
 
   Some libraries of TensorFlow for URLs, and threads that wait for an answer,
   abort a process that ends in order.

@@ -1,4 +1,4 @@
-"""Logs of lines that one process appends while others read them.
+"""Append-only logs of lines, written by one process and read by others.
 
 On a disk a log grows. Object stores cannot append, so behind a URL the whole
 log is rewritten; rows are small and seconds apart.
@@ -51,7 +51,7 @@ class _RemoteAppender:
     self._thread: Optional[threading.Thread] = None
 
   def append(self, line: bytes) -> None:
-    """Takes a line, and starts a write unless one is under way."""
+    """Queues a line, and starts a write unless one is running."""
     self._content += line
     if self._thread is None or not self._thread.is_alive():
       self._thread = threading.Thread(
@@ -157,7 +157,7 @@ def open_for_reading(path: str) -> Reader:
 
 
 def keep(path: str, is_wanted: Callable[[bytes], bool]) -> None:
-  """Drops the last lines of a log to which no process appends.
+  """Keeps the wanted first lines of a log that no process appends to.
 
   `is_wanted` must hold for all lines before one for which it holds. The log
   need not exist.

@@ -31,7 +31,7 @@ def expand(level: str) -> Tuple[str, ...]:
 
 
 def short_name(level: str) -> str:
-  """Shortens a list of levels for messages, as 'atari/pong and 5 more'."""
+  """Returns a short name for messages, as 'atari/pong and 5 more'."""
   levels = expand(level)
   if level in SUITES or len(levels) == 1:
     return level

@@ -265,7 +265,7 @@ def members(config: SweepConfig, chosen: Optional[Settings] = None
 
 
 class Group(NamedTuple):
-  """Runs that share a replay, in the order of their numbers as agents."""
+  """Runs that share a replay, in the order of their agent numbers."""
   task: str
   variant: str
   seed: int

@@ -1,4 +1,4 @@
-"""Results of a sweep's runs, and statistics of them for tables and displays.
+"""Results of a sweep's runs, and their statistics for tables and figures.
 
 Standard library only, and no files: rows and text in, text out.
 """
@@ -119,7 +119,7 @@ _COLUMNS = ('task', 'variant', 'setting', 'seed', 'status', *_NUMBERS, 'error')
 
 
 def to_csv(results: Sequence[Result]) -> str:
-  """Writes a table with a line for each run.
+  """Returns the results as CSV, with one line for each run.
 
   The last columns are its bindings, with values as Python writes them.
   """
@@ -135,7 +135,7 @@ def to_csv(results: Sequence[Result]) -> str:
 
 
 def as_csv(rows: Sequence[Sequence[Any]]) -> str:
-  """Writes rows as lines; None is empty."""
+  """Returns rows as CSV; None becomes an empty cell."""
   text = io.StringIO()
   csv.writer(text, lineterminator='\n').writerows(rows)
   return text.getvalue()

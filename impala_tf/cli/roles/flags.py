@@ -25,7 +25,7 @@ _ROLES_OF = {'allow_changes': 'learner', 'init_from': 'learner',
 
 
 def make_parser(description: str) -> argparse.ArgumentParser:
-  """Makes the parser of the flags of all roles."""
+  """Makes a parser for the flags of all roles."""
   parser = command_line.Parser(description=description)
   parser.add_argument(
       'role', choices=('learner', 'actor', 'evaluator', 'replay'))
@@ -217,7 +217,7 @@ def check(args: argparse.Namespace) -> None:
 
 
 def absent_agents(args: argparse.Namespace) -> List[int]:
-  """Returns the numbers of --absent; raises UserError if they are none."""
+  """Returns the numbers in --absent; raises UserError for anything else."""
   numbers = args.absent.split(',') if args.absent else []
   for number in numbers:
     if not number.isdecimal() or int(number) >= args.num_agents:

@@ -66,7 +66,7 @@ class LearnerConnection:
 
   def control(self, config: config_lib.Config, profile: Any = None
               ) -> control_lib.ActorControl:
-    """Makes what the actor's loop asks of this process."""
+    """Makes the callbacks that the actor's loop calls in this process."""
     is_shared = algorithms.architecture(config) == algorithms.SHARED_PARAMETERS
     first = [f'learned from {child_lib.FIRST} segment' if is_shared else
              f'sent {child_lib.FIRST} unrolls']

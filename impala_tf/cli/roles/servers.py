@@ -59,7 +59,7 @@ class Process(local_run.LearnerProcess):
       child_lib.stop_with_parent(lambda: self.signals.append(signal.SIGTERM))
 
   def join(self) -> Any:
-    """Waits for all learners of the run; raises Stopped, PeerMissing."""
+    """Waits for and joins all learners; raises Stopped or PeerMissing."""
     from impala_tf.runtime import learner_group
     if not self._addresses:
       return learner_group.alone()
