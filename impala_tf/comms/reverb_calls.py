@@ -5,13 +5,14 @@ may be slow for a good reason (a full queue, a suspended machine). So after each
 deadline it is asked whether it is alive.
 """
 
+import time
 from typing import Any, Callable, Mapping, Optional, Sequence, Union
 
 import numpy as np
 import reverb
 import tensorflow as tf
 
-_FLUSH_TIMEOUT_MS = 1_000
+_CALL_TIMEOUT_SECS = 1
 # A learner may be stopped, or the network cut, for a while.
 _PROBE_TIMEOUT_SECS = 90
 
@@ -20,13 +21,18 @@ def server_info(client: reverb.Client, timeout_secs: Optional[int] = None
                 ) -> Mapping[str, Any]:
   """Asks a server for the name and `reverb.TableInfo` of each table.
 
-  Raises ConnectionError without an answer in time, by default 90 seconds.
+  Raises ConnectionError without an answer in time, by default 90 seconds. Stop
+  signals are handled every second meanwhile: a dead server takes all the time.
   """
-  try:
-    return client.server_info(timeout=timeout_secs or _PROBE_TIMEOUT_SECS)
-  except Exception as error:  # Reverb raises errors of several kinds.
-    raise ConnectionError(f'the Reverb server does not answer: {error}'
-                         ) from error
+  deadline = time.monotonic() + (timeout_secs or _PROBE_TIMEOUT_SECS)
+  while True:
+    try:
+      return client.server_info(timeout=_CALL_TIMEOUT_SECS)
+    except Exception as error:  # Reverb raises errors of several kinds.
+      if (not isinstance(error, reverb.errors.DeadlineExceededError)
+          or time.monotonic() >= deadline):
+        raise ConnectionError(f'the Reverb server does not answer: {error}'
+                             ) from error
 
 
 def newest_item_table(name: str, *signature: tf.TensorSpec) -> reverb.Table:
@@ -62,7 +68,7 @@ def flush(client: reverb.Client, writer: reverb.TrajectoryWriter,
   while True:
     try:
       writer.flush(block_until_num_items=max_pending,
-                   timeout_ms=_FLUSH_TIMEOUT_MS)
+                   timeout_ms=1000 * _CALL_TIMEOUT_SECS)
       return
     except reverb.errors.DeadlineExceededError:
       server_info(client, probe_secs)
