@@ -43,9 +43,6 @@ class _Exported(tf.Module):
     self.epsilon = getattr(loaded.agent, 'epsilon', None)
     unseen = types.EnvOutput(*[()] * len(types.EnvOutput._fields))
 
-    def initial_state(batch_size):
-      return self.agent.initial_state(batch_size)
-
     def act(inputs, core_state, seed, deterministic):
       env_output = unseen._replace(**inputs)
       output, core_state = tf.cond(
@@ -59,7 +56,7 @@ class _Exported(tf.Module):
         lambda t: tf.TensorSpec((None, *t.shape[1:]), t.dtype),
         self.agent.initial_state(1))
     self.initial_state = tf.function(
-        initial_state, autograph=False,
+        self.agent.initial_state, autograph=False,
         input_signature=[tf.TensorSpec((), tf.int32)])
     self.act = tf.function(act, autograph=False, input_signature=[
         _input_specs(loaded), state_specs, tf.TensorSpec((2,), tf.int32),

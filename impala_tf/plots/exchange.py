@@ -11,10 +11,7 @@ Scores = Dict[str, Dict[str, Dict[int, runs_lib.Run]]]
 
 
 def _by_algorithm(run_dirs: Sequence[str]) -> Scores:
-  """Reads runs by algorithm, level and seed; raises UserError for doubles.
-
-  Configs of one algorithm differ in seed and level at most.
-  """
+  """Reads runs by algorithm, level and seed; raises UserError for doubles."""
   found: Scores = {}
   runs = dict(zip(run_dirs, runs_lib.load(run_dirs)))
   for name, members in groups.alike(

@@ -19,9 +19,6 @@ from impala_tf import config as config_lib
 from impala_tf import types
 from impala_tf.agents import acting
 from impala_tf.agents import agent as agent_lib
-from impala_tf.comms import config_table
-from impala_tf.core import experiment
-from impala_tf.core import weights
 from impala_tf.envs import environment as environment_lib
 from impala_tf.runs import metrics
 from impala_tf.runs import video
@@ -214,6 +211,10 @@ class Evaluator:
     Rows and videos of lost learning are dropped from `output_dir`. Raises
     ConnectionError if the learner does not answer, or has another config.
     """
+    # Here, since evaluation after training does without Reverb.
+    from impala_tf.comms import config_table
+    from impala_tf.core import experiment
+    from impala_tf.core import weights
     self._config = config
     self._seed = seed
     levels = levels_lib.expand(config.environment.level)
@@ -242,12 +243,14 @@ class Evaluator:
     self._videos.drop_from(_VIDEO_NAME.format(self._fetcher.frames + 1))
 
   def _make_environment(self, level: str, num_envs: int, seed: int):
+    from impala_tf.core import experiment
     return experiment.make_environment(
         self._levels[level], num_envs, seed, training=False,
         first_slot=self._first_slot)
 
   def run_once(self) -> Optional[metrics.Row]:
     """Fetches, plays and writes a row; returns None if nothing is newer."""
+    from impala_tf.core import experiment
     updates = self._fetcher.fetch()
     assert updates is not None  # `__init__` waited for some.
     if updates == self._evaluated:

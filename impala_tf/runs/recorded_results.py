@@ -4,7 +4,6 @@ import csv
 import hashlib
 import io
 import operator
-import os
 import shlex
 from typing import Any, List, Mapping, NamedTuple, Optional
 
@@ -15,7 +14,7 @@ from impala_tf.runs import metrics
 from impala_tf.storage import files
 from impala_tf.sweeps import results as results_lib
 
-DEFAULT_PATH = os.path.join('results', 'results.csv')
+DEFAULT_PATH = 'results/results.csv'
 # Values of `Result.protocol`.
 SAMPLED = 'evaluation'  # Full games by the paper's protocol, section 5.3.2.
 DETERMINISTIC = 'evaluation, most probable actions'

@@ -171,7 +171,7 @@ def test_whole_run_and_all_who_look_at_it_open_files_by_tensorflow(tmp_path):
   assert process.returncode == 0, (output, errors)
   found = json.loads(output.splitlines()[-1])
   assert found['names'] == ['checkpoints', 'config.gin', 'evaluation.json',
-                            'metrics.jsonl', 'tensorboard']
+                            'history.jsonl', 'metrics.jsonl', 'tensorboard']
   assert {'agent.json', 'replay', 'ckpt-20.index'} <= set(found['checkpoints'])
   assert found['steps'] == list(range(40, 801, 40))
   assert found['evaluation']['trained_frames'] == 800
@@ -183,7 +183,7 @@ def test_whole_run_and_all_who_look_at_it_open_files_by_tensorflow(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.timeout(1500)
-def test_run_that_is_killed_goes_on_and_a_second_one_is_refused(tmp_path):
+def test_run_that_is_killed_goes_on(tmp_path):
   run_dir, url = tmp_path / 'run', f'file://{tmp_path}/run'
   training = (
       'impala_tf', 'train', *programs.CATCH, f'--run_dir={url}',
@@ -193,16 +193,12 @@ def test_run_that_is_killed_goes_on_and_a_second_one_is_refused(tmp_path):
     run = runs.Run(run_dir, process)
     run.wait_for_checkpoint()
     run.wait_for_frames()
-    line = programs.error_line(
-        programs.run(*training, cwd=tmp_path, timeout=runs.DEADLINE_SECS))
-    assert f'is training in {url} (process {process.pid} on ' in line
     # At any moment; it has no time to write a last checkpoint.
     learner, = programs.pids('learner', f'--run_dir={url}')
     programs.kill(learner)
     programs.kill(process.pid)
   programs.wait_until(lambda: not programs.pids(f'--run_dir={url}'),
                       'the end of all', runs.DEADLINE_SECS)
-  (run_dir / '.lock').unlink()  # Instead of a minute's wait.
   killed_at = run.newest_checkpoint()
   with programs.running('-m', *training, cwd=tmp_path) as process:
     run = runs.Run(run_dir, process)
@@ -215,4 +211,4 @@ def test_run_that_is_killed_goes_on_and_a_second_one_is_refused(tmp_path):
   updates = [row['updates'] for row in run.rows()]
   assert updates == sorted(set(updates))
   assert updates[-1] == run.newest_checkpoint()
-  assert not (run_dir / '.lock').exists() and not (run_dir / 'logs').exists()
+  assert not (run_dir / 'logs').exists()
