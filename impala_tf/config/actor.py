@@ -30,11 +30,11 @@ class ActorConfig(fields.Section):
     fetch_interval_unrolls: k; parameters are fetched as every kth unroll begins
       and kept until the next. More than 1 divides the traffic of parameters,
       and makes the policy lag grow (docs/scaling.md).
-    synchronisation: who waits for whom (figure 2). 'none' is IMPALA: nobody
-      does. The others are batched A2C (docs/a2c.md), which updates by
-      one unroll of each environment, played with the newest parameters. With
-      'trajectory' actors play them and wait for the update. With 'step' the
-      learner plays all environments together, step by step.
+    synchronisation: what actors wait for (figure 2). 'none' is IMPALA: actors
+      play on during updates. The others are batched A2C (docs/a2c.md): each
+      update learns from one unroll of each environment, played with the newest
+      parameters. With 'trajectory' actors play them and wait for the update.
+      With 'step' the learner plays all environments together, step by step.
     controlled_lag_updates: N, to have actors act with parameters exactly N
       learner updates old (appendix E.1), if `in_process`; None: with the
       newest.

@@ -7,12 +7,11 @@ from impala_tf.plots import groups
 from impala_tf.plots import runs as runs_lib
 from impala_tf.suites import levels as levels_lib
 
-Scores = Dict[str, Dict[str, Dict[int, runs_lib.Run]]]
 
-
-def _by_algorithm(run_dirs: Sequence[str]) -> Scores:
+def _by_algorithm(run_dirs: Sequence[str]
+                  ) -> Dict[str, Dict[str, Dict[int, runs_lib.Run]]]:
   """Reads runs by algorithm, level and seed; raises UserError for doubles."""
-  found: Scores = {}
+  found: Dict[str, Dict[str, Dict[int, runs_lib.Run]]] = {}
   runs = dict(zip(run_dirs, runs_lib.load(run_dirs)))
   for name, members in groups.alike(
       run_dirs, (groups.SEED, groups.LEVEL)).items():
@@ -38,8 +37,9 @@ def _score(run: runs_lib.Run) -> float:
         'one level each')
   level, = run.levels
   suite = levels_lib.suite_of(level)
-  scores = [result['mean'] for result in run.results.values()] or [
-      value for _, value in run.curve(level)]
+  played = level, suite.scored_level(level) if suite else level
+  scores = [result['mean'] for name, result in run.results.items()
+            if name in played] or [value for _, value in run.curve(level)]
   if not scores:
     raise config_lib.UserError(
         f'{run.label} has neither an evaluation nor a return of {level} yet; '

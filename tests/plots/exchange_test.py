@@ -13,7 +13,7 @@ from impala_tf.runs import gin_config
 @pytest.fixture(name='make')
 def _make(tmp_path):
   """Writes a run of a level with two rows, and an evaluation if given."""
-  def make(name, level, seed, returns, mean=None, rate=1e-3):
+  def make(name, level, seed, returns, mean=None, rate=1e-3, **others):
     run_dir = tmp_path / name
     run_dir.mkdir()
     config = config_lib.Config(
@@ -26,9 +26,10 @@ def _make(tmp_path):
                     'episode_return': value}) + '\n'
         for i, value in enumerate(returns, start=1)))
     if mean is not None:
-      (run_dir / 'evaluation.json').write_text(json.dumps({
-          'level': level, 'trained_frames': 200, 'episodes': 9, 'seed': 0,
-          'deterministic': False, 'mean': mean}))
+      (run_dir / 'evaluation.json').write_text(json.dumps({'levels': {
+          played: {'level': played, 'trained_frames': 200, 'episodes': 9,
+                   'seed': 0, 'deterministic': False, 'mean': score}
+          for played, score in {level: mean, **others}.items()}}))
     return str(run_dir)
   return make
 
@@ -37,7 +38,8 @@ def test_rliable_gets_a_row_a_seed_and_a_column_a_level(make):
   runs = [make('a', 'catch', 1, [0., 0.5]),
           make('b', 'atari/pong', 1, [-20.7, 14.6]),  # Human-normalised: 1.
           make('c', 'catch', 2, [0., 0.25]),
-          make('d', 'atari/pong', 2, [-20.7, 14.6], mean=-20.7),  # Evaluated.
+          make('d', 'atari/pong', 2, [-20.7, 14.6], mean=-20.7,  # Evaluated.
+               **{'atari/breakout': 100.}),
           make('e', 'catch', 1, [0., 1.], rate=1e-4)]
   matrices = exchange.rliable(runs)
   assert list(matrices) == ['learning_rate = 0.001', 'learning_rate = 0.0001']
