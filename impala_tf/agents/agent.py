@@ -346,8 +346,7 @@ def _given(name: str, tensor: Any) -> tf.Tensor:
 
 def _fold(tensor: tf.Tensor) -> tf.Tensor:
   """Folds time into the batch: [T, B, ...] to [T*B, ...]."""
-  folded = tf.reshape(
-      tensor, tf.concat([[-1], tf.shape(tensor)[2:]], axis=0))
+  folded = tf.reshape(tensor, tf.concat([[-1], tf.shape(tensor)[2:]], axis=0))
   return tf.ensure_shape(folded, [None] + tensor.shape[2:])
 
 

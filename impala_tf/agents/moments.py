@@ -80,7 +80,6 @@ class PopArtHead(_MomentVariables):
     """
     old = self.moments
     new = popart.update(old, totals, step_size)
-    rescaled = popart.rescale(
-        self._linear.kernel, self._linear.bias, old, new)
+    rescaled = popart.rescale(self._linear.kernel, self._linear.bias, old, new)
     _assign((self._mean, self._variance, self._linear.kernel,
              self._linear.bias), (*new, *rescaled))

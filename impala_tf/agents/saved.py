@@ -85,8 +85,7 @@ def _refuse_another(run_dir: str, description: Dict[str, Any]) -> None:
         'directory')
 
 
-def _distribution(description: Mapping[str, Any]
-                  ) -> distributions.Distribution:
+def _distribution(description: Mapping[str, Any]) -> distributions.Distribution:
   if 'action_size' in description:
     return distributions.Gaussian(description['action_size'])
   if 'nvec' in description:

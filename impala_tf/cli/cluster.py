@@ -100,7 +100,6 @@ def main() -> int:
   args = _parse_args()
   beginning.check_reverb()
   tracking.start(args.track)
-  why_public = program.why_public(
-      'cluster', args, args.ray_address is not None)
+  why_public = program.why_public('cluster', args, args.ray_address is not None)
   user_modules.load(args.modules)
   return _train(args, role_flags.load_config(args), why_public)

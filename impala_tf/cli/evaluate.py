@@ -137,8 +137,7 @@ def _suite_and_levels(args: argparse.Namespace, trained_on: str
   return suite, levels
 
 
-def _output(args: argparse.Namespace, suite: Optional[suite_lib.Suite]
-            ) -> str:
+def _output(args: argparse.Namespace, suite: Optional[suite_lib.Suite]) -> str:
   name = f'evaluation_{suite.name}.json' if suite else 'evaluation.json'
   # Results of an agent in the box stay out of it.
   directory = args.run_dir if files.exists(args.run_dir) else ''

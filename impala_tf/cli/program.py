@@ -43,8 +43,7 @@ def _complain(error: Exception) -> None:
         file=sys.stderr)
 
 
-def returning_exit_code(
-    main: Callable[[], Optional[int]]) -> Callable[[], int]:
+def returning_exit_code(main: Callable[[], Optional[int]]) -> Callable[[], int]:
   """Decorates the `main` of a program, see `run`.
 
   Refuses `python -m impala_tf.cli.train`, which would only define it.

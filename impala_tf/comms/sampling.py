@@ -39,8 +39,7 @@ def samples(source: Source) -> tf.data.Dataset:
       max(1, min(_MAX_SAMPLERS, source.num_unrolls // 8)))
 
 
-def batches(source: Source, is_taken: unroll_filter.TakesFn
-            ) -> tf.data.Dataset:
+def batches(source: Source, is_taken: unroll_filter.TakesFn) -> tf.data.Dataset:
   """Makes batches of the samples that pass, as columns [size, N]."""
   dataset = samples(source).filter(
       without_autograph(lambda sample: is_taken(sample.data)))
@@ -63,8 +62,7 @@ def time_major(unroll: types.Unroll) -> types.Unroll:
   """Moves time before the batch, except in fields without time."""
 
   def transpose(tensor):
-    return tf.transpose(
-        tensor, [1, 0] + list(range(2, tensor.shape.rank)))
+    return tf.transpose(tensor, [1, 0] + list(range(2, tensor.shape.rank)))
 
   return unroll._replace(
       env_outputs=tf.nest.map_structure(transpose, unroll.env_outputs),

@@ -109,8 +109,7 @@ def refusing(packed: packing.Packing, fingerprint: int,
     is_finite = not must_be_finite or tf.reduce_all([
         tf.reduce_all(tf.math.is_finite(column)) for column in columns
         if column.dtype.is_floating])
-    is_known = tf.logical_and(
-        fits, tf.equal(stamp.fingerprint, fingerprint))
+    is_known = tf.logical_and(fits, tf.equal(stamp.fingerprint, fingerprint))
     is_own = agent is None or tf.equal(stamp.agent, agent)
     is_good = tf.reduce_all([is_finite, is_known, is_own])
     if refusals is None:

@@ -125,8 +125,7 @@ class Actor:
     self.writer = writer
     self._fetcher = fetcher
     self._policy = acting.Policy(agent, num_envs, seed)
-    self._counter = acting.EpisodeCounter(
-        num_envs, environment.reward_scale)
+    self._counter = acting.EpisodeCounter(num_envs, environment.reward_scale)
     self._num_steps = spec.env_outputs.reward.shape[0]  # T+1
     self._buffer = UnrollBuffer(spec, environment.level_index,
                                 environment.frame_stack)

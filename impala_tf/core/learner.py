@@ -31,8 +31,7 @@ def compute_gradients(agent: agent_lib.Agent, loss_fn: LossFn,
   They are sums over the unrolls, leading [T+1, B], as losses are. Frames are
   not re-stacked yet.
   """
-  unroll = unroll._replace(
-      env_outputs=agent_lib.restacked(unroll.env_outputs))
+  unroll = unroll._replace(env_outputs=agent_lib.restacked(unroll.env_outputs))
   variables = agent.trainable_variables
   with tf.GradientTape(watch_accessed_variables=False) as tape:
     tape.watch(variables)
@@ -44,8 +43,7 @@ def compute_gradients(agent: agent_lib.Agent, loss_fn: LossFn,
   observed: Any = ()
   if agent.normaliser is not None:
     observed = agent.observation_totals(unroll.env_outputs)
-  return Gradients(
-      values, loss_output.totals, loss_output.metrics, observed)
+  return Gradients(values, loss_output.totals, loss_output.metrics, observed)
 
 
 class Objective(NamedTuple):

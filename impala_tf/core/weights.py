@@ -57,8 +57,7 @@ def make_tables(variables: Sequence[tf.Variable],
   return tables
 
 
-def make_snapshot(variables: Sequence[tf.Variable]
-                  ) -> Callable[[], np.ndarray]:
+def make_snapshot(variables: Sequence[tf.Variable]) -> Callable[[], np.ndarray]:
   """Returns a function that copies variables into one vector, float32 [P]."""
   flatten = tf.function(
       lambda: tf.concat([tf.cast(tf.reshape(v, [-1]), tf.float32)

@@ -195,8 +195,7 @@ class DmlabEnvironment(serial.SerialEnvironment):
     self._scratch.close()
 
 
-def _settings(config: config_lib.DmlabConfig, training: bool
-              ) -> Dict[str, str]:
+def _settings(config: config_lib.DmlabConfig, training: bool) -> Dict[str, str]:
   settings: Dict[str, Any] = {
       'width': config.width, 'height': config.height, 'logLevel': 'WARN'}
   if config.dataset_path is not None:

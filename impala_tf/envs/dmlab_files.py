@@ -125,8 +125,7 @@ class Scratch:
 
   # `read` ends with the pipe, which the kernel closes with this process. A map
   # compiler may live on for a moment and begin a last directory.
-  _REMOVE_AFTERWARDS = (
-      'read -r _; rm -rf -- "$0"; sleep 2; rm -rf -- "$0"')
+  _REMOVE_AFTERWARDS = ('read -r _; rm -rf -- "$0"; sleep 2; rm -rf -- "$0"')
 
   def __init__(self):
     self._path = tempfile.mkdtemp(prefix='impala_tf_dmlab_')

@@ -53,8 +53,7 @@ class ActionBox:
   def is_bounded(self) -> np.ndarray:
     """Whether each number has both bounds, bool [D]."""
     # Simulators also write the largest number for there being no bound.
-    return (self.high.astype(np.float64) - self.low
-            < np.finfo(np.float32).max)
+    return (self.high.astype(np.float64) - self.low < np.finfo(np.float32).max)
 
   @functools.cached_property
   def _centre_and_half(self) -> Tuple[np.ndarray, np.ndarray]:
@@ -278,8 +277,7 @@ class BatchedEnvironment(abc.ABC):
       actions = self.action_box.fit(actions)
     return self._step(actions)
 
-  def take_simulators_units(
-      self, names: Sequence[str] = CONVERSIONS) -> None:
+  def take_simulators_units(self, names: Sequence[str] = CONVERSIONS) -> None:
     """Leaves to policies what they convert, by its names in `interface`.
 
     Then `step` takes continuous actions in the simulator's unit.

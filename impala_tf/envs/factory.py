@@ -65,8 +65,7 @@ def _of_other_library(level: str) -> Optional[str]:
     return None
   name = level.removeprefix('gym/')
   gymnasium = sys.modules.get('gymnasium')
-  is_own = (user_modules.sources() and gymnasium
-            and name in gymnasium.registry)
+  is_own = (user_modules.sources() and gymnasium and name in gymnasium.registry)
   if not is_own and re.search(r'^ALE/|(NoFrameskip|Deterministic)-v\d+$', name):
     games = atari.near_games(name.rpartition('/')[2])
     return f'atari/{games[0]}' if games else None

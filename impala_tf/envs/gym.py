@@ -220,8 +220,7 @@ class GymEnvironment(serial.SerialEnvironment):
     try:
       return spaces.flat_mask(mask, self._num_values)
     except spaces.NothingLegal as error:
-      self._warn_once(
-          spaces.MASK, f'{what} {error}, so here all are allowed')
+      self._warn_once(spaces.MASK, f'{what} {error}, so here all are allowed')
       return 1
     except spaces.SpaceError as error:
       raise config_lib.UserError(f'{self.level}: {what} {error}') from error
@@ -381,8 +380,7 @@ def _action_spec(level: str, space) -> specs.BoundedArray:
   is_vector = space.shape and len(space.shape) == 1 and space.shape[0]
   if kind == 'MultiDiscrete' and is_vector:
     return environment.multi_discrete(space.nvec)
-  if (kind == 'Box' and is_vector
-      and np.issubdtype(space.dtype, np.floating)):
+  if (kind == 'Box' and is_vector and np.issubdtype(space.dtype, np.floating)):
     return environment.continuous(space.low, space.high)
   raise _unsupported(
       level, 'actions', space,

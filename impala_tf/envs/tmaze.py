@@ -98,8 +98,7 @@ class TMazeEnvironment(environment.BatchedEnvironment):
     signal = np.where(self._goes_up, _SIGNAL_UP, _SIGNAL_DOWN)
     cell = np.where(self._position == self._length, _JUNCTION, _CORRIDOR)
     self._observation[...] = 0
-    self._observation[
-        self._envs, np.where(self._steps == 0, signal, cell)] = 1
+    self._observation[self._envs, np.where(self._steps == 0, signal, cell)] = 1
 
   def render(self) -> np.ndarray:
     picture = np.zeros((3, self._length + 1, 3), np.uint8)

@@ -65,8 +65,7 @@ def entropy_loss(entropies: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
   It is section 4.2's entropy bonus as a loss; `entropies` are those of the
   target policy pi at x_t, float32 [T, B].
   """
-  tf.debugging.assert_shapes([
-      (entropies, ('T', 'B')), (mask, ('T', 'B'))])
+  tf.debugging.assert_shapes([(entropies, ('T', 'B')), (mask, ('T', 'B'))])
   return -_masked_sum(entropies, mask)
 
 

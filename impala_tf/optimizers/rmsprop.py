@@ -62,8 +62,7 @@ class RMSProp(tf.Module):
                     name='momentum') for v in variables]
     self.start_share = None
     if self._bias_correction:
-      self.start_share = tf.Variable(
-          1., trainable=False, name='start_share')
+      self.start_share = tf.Variable(1., trainable=False, name='start_share')
 
   def apply_gradients(
       self,

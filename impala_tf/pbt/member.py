@@ -177,8 +177,7 @@ class Member:
     evolution = int(self._state.evolution.numpy()) + 1
     rng = rules.generator(self._config.experiment.seed,
                           names.index(self._name), evolution)
-    score = rules.fitness(self._state.mean_returns().tolist(),
-                          self._references)
+    score = rules.fitness(self._state.mean_returns().tolist(), self._references)
     others = [name for name in names if name != self._name and
               not populations.has_failed(
                   populations.sibling(self._run_dir, name))]

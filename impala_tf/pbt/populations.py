@@ -108,8 +108,7 @@ def append_event(run_dir: str, event: Event) -> None:
 
   If it raises OSError, the decision was not made.
   """
-  line_log.append_durably(
-      path(run_dir, _EVENTS), dumps(event).encode() + b'\n')
+  line_log.append_durably(path(run_dir, _EVENTS), dumps(event).encode() + b'\n')
 
 
 def read_published(run_dir: str) -> Optional[Published]:

@@ -159,8 +159,7 @@ def _draw_curves(axes, population: populations.Population) -> None:
   axes.set_title('fitness')
 
 
-def _draw_schedule(axes, population: populations.Population,
-                   name: str) -> None:
+def _draw_schedule(axes, population: populations.Population, name: str) -> None:
   for member in population.members:
     alone = [lineage.Stretch(
         member, 0, math.inf, tuple(population.events[member]))]

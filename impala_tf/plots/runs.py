@@ -94,8 +94,7 @@ def _split_path(run_dir: str) -> Tuple[Tuple[str, ...], bool]:
 def _distinguished(paths: Sequence[Tuple[str, ...]]) -> dict:
   if len({len(path) for path in paths}) == 1 < len(paths):
     differs = [len(set(parts)) > 1 for parts in zip(*paths)]
-    return {path: '/'.join(itertools.compress(path, differs))
-            for path in paths}
+    return {path: '/'.join(itertools.compress(path, differs)) for path in paths}
   # Each keeps one part.
   start = len(os.path.commonprefix([path[:-1] for path in paths]))
   end = len(os.path.commonprefix([path[:start:-1] for path in paths]))

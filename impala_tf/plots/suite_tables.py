@@ -71,8 +71,7 @@ def _levels(suite: suite_lib.Suite,
   return table(header, rows, forms=['.1%'] * len(header))
 
 
-def _sums(suite: suite_lib.Suite,
-          ours: Mapping[str, suite_lib.Scores]) -> str:
+def _sums(suite: suite_lib.Suite, ours: Mapping[str, suite_lib.Scores]) -> str:
   header = ['human-normalised', *(title.replace('human-normalised ', '')
                                   for title in _SUMMARY_ROWS.values())]
   agents = {f'**{name}**': _summary(suite, scores)

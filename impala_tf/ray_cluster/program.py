@@ -96,8 +96,7 @@ class RayProgram(program_lib.Program):
           max_restarts=-1, scheduling_strategy='SPREAD').remote(str(_ROOT))
       self._answer = None
     self.exit_code = None
-    self.state = (
-        State.PLACED if self.state is State.ENDED else State.PLACING)
+    self.state = (State.PLACED if self.state is State.ENDED else State.PLACING)
 
   def start(self, command: Sequence[str]) -> None:
     assert self.state is State.PLACED

@@ -46,8 +46,7 @@ class UniformReplay:
       return sampling.time_major(
           self.packed.unpack(columns)._replace(origin=origin))
 
-    return sampling.never_ahead(
-        tf.data.Dataset.zip((fresh, sampled)).map(join))
+    return sampling.never_ahead(tf.data.Dataset.zip((fresh, sampled)).map(join))
 
   def _is_taken(self) -> unroll_filter.TakesFn:
     # Refused unrolls are already counted at the queue.

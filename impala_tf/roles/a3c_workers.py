@@ -28,8 +28,7 @@ from impala_tf.runtime import stop_signals
 _POLL_SECS = 0.05
 
 # Makes the link of an agent and, for values, of the target agent.
-MakeLinkFn = Callable[
-    [agent_lib.Agent, Optional[agent_lib.Agent]], links.Link]
+MakeLinkFn = Callable[[agent_lib.Agent, Optional[agent_lib.Agent]], links.Link]
 
 
 def find_store(config: config_lib.Config, address: str
@@ -140,8 +139,7 @@ def run_actor(config: config_lib.Config, address: str, seed: int, task: int,
   make_link = (
       functools.partial(connect, config, address, control)
       if store is None else functools.partial(links.MemoryLink, config, store))
-  workers = make_workers(
-      config, make_link, task, num_processes, seed)
+  workers = make_workers(config, make_link, task, num_processes, seed)
   with stop_signals.Closing(workers):
     # The table's calls raise by themselves.
     while store is None or store.is_there():

@@ -52,8 +52,7 @@ def import_architecture(config: config_lib.Config) -> Any:
       f'impala_tf.roles.{algorithms.architecture(config)}')
 
 
-def show_title(config: config_lib.Config, run_dir: str,
-               resuming: bool) -> None:
+def show_title(config: config_lib.Config, run_dir: str, resuming: bool) -> None:
   """Prints the level and the directory of a run."""
   print(f'{"Resuming" if resuming else "Training"} '
         f'{levels.short_name(config.environment.level)} in {run_dir}')
@@ -63,8 +62,7 @@ def show_beginning(config: config_lib.Config, run_dir: str,
                    resuming: bool) -> None:
   """Prints the title, and the settings that the machine decided."""
   show_title(config, run_dir, resuming)
-  is_shared = (
-      algorithms.architecture(config) == algorithms.SHARED_PARAMETERS)
+  is_shared = (algorithms.architecture(config) == algorithms.SHARED_PARAMETERS)
   for choice in (*(sizing.explain_workers(config) if is_shared else
                    sizing.explain(config)), gpus.explain()):
     if choice is not None:

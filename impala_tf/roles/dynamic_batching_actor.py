@@ -41,8 +41,7 @@ class DynamicActor:
     self._writer = writer
     self._fetcher = fetcher
     self._policy = acting.Policy(agent, num_envs, seed, by_rows=True)
-    self._counter = acting.EpisodeCounter(
-        num_envs, environments.reward_scale)
+    self._counter = acting.EpisodeCounter(num_envs, environments.reward_scale)
     self._unroll_length = spec.env_outputs.reward.shape[0] - 1  # T
     self._buffer = actor.UnrollBuffer(spec, environments.level_index,
                                       environments.frame_stack)
@@ -76,8 +75,7 @@ class DynamicActor:
     self.stopwatch.lap('weights')
     return version
 
-  def _receive(self, min_ready: int = 1
-               ) -> Tuple[np.ndarray, types.EnvOutput]:
+  def _receive(self, min_ready: int = 1) -> Tuple[np.ndarray, types.EnvOutput]:
     rows, timestep = self._environments.recv(min_ready)
     self.stopwatch.lap('environment')
     env_output = self._counter.env_output(
@@ -105,8 +103,7 @@ class DynamicActor:
     is_last = t == self._unroll_length
     self._send(rows[is_last & self._has_begun[rows]])
     if is_last.any():
-      self._buffer.begin(
-          version, _select(core_state, is_last), rows[is_last])
+      self._buffer.begin(version, _select(core_state, is_last), rows[is_last])
       self._buffer.record(0, _select(env_output, is_last),
                           _select(agent_output, is_last), rows[is_last])
       self._has_begun[rows] = True
@@ -173,8 +170,7 @@ class SynchronousDynamicActor(DynamicActor):
 
   def _begin(self, version: int, x_0: types.EnvOutput) -> None:
     """Acts at every environment's x_0 and begins its unroll."""
-    tf.nest.map_structure(
-        np.copyto, self._policy.core_state, self._core_state)
+    tf.nest.map_structure(np.copyto, self._policy.core_state, self._core_state)
     _, agent_output = self._act(self._rows, x_0)
     self._environments.send(self._rows, agent_output.action)
     self._buffer.begin(version, self._core_state)

@@ -135,8 +135,7 @@ class _Reader:
     raise config_lib.ConfigError(
         f'cannot read {where}: there is no file {path} to include')
 
-  def _add(self, statement: config_parser.BindingStatement,
-           where: str) -> None:
+  def _add(self, statement: config_parser.BindingStatement, where: str) -> None:
     selector, option = statement.selector, statement.arg_name
     if statement.scope:
       raise config_lib.ConfigError(

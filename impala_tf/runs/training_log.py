@@ -184,8 +184,7 @@ class TrainingLog:
                        {'episode_steps': episode_steps, **columns})
     self._interval.add(update.metrics, lags, update.wait_secs)
     if self._level_log:
-      self._level_log.add(
-          is_first, episode_return, lags, level_index, columns)
+      self._level_log.add(is_first, episode_return, lags, level_index, columns)
     update.episode_return = self._episodes.mean_return
     secs = time.monotonic() - self._interval.start
     if secs >= self._settings.interval_secs and (

@@ -30,8 +30,7 @@ def _ended(program: program_lib.Program, were_all_stopped: bool) -> Ended:
   if program.state is State.LOST:
     return Ended(1, False, f'{program.how_it_ended()}, too often')
   if code is None:
-    return Ended(
-        -signal.SIGKILL, True, 'did not stop in time and was killed')
+    return Ended(-signal.SIGKILL, True, 'did not stop in time and was killed')
   if code == 0:
     return Ended(code, False, '')
   # A program with a handler reports the signal by its exit code.
@@ -174,8 +173,7 @@ class Batch:
       elif math.isinf(deadline):
         self._servers[group] = time.monotonic() + _STOP_SECS
         program.send(signal.SIGTERM)
-      elif (program.state is not State.RUNNING
-            or time.monotonic() >= deadline):
+      elif (program.state is not State.RUNNING or time.monotonic() >= deadline):
         program.withdraw()
         del self._servers[group]
 

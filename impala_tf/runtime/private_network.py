@@ -90,8 +90,7 @@ def _enter() -> None:
     (process / 'uid_map').write_text(f'{uid} {uid} 1')
     (process / 'gid_map').write_text(f'{gid} {gid} 1')
   with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
-    fcntl.ioctl(any_socket, _SIOCSIFFLAGS,
-                struct.pack(_IFREQ, b'lo', _IFF_UP))
+    fcntl.ioctl(any_socket, _SIOCSIFFLAGS, struct.pack(_IFREQ, b'lo', _IFF_UP))
   # Do processes reach each other there?
   with socket.create_server(('127.0.0.1', 0)) as server:
     socket.create_connection(server.getsockname(), timeout=5).close()

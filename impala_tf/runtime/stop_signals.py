@@ -15,6 +15,7 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _ONE_REQUEST_SECS = 1.
 # More than `env_processes` gives its processes, less than a supervisor waits.
 _CLOSE_SECS = 6.5
+_REPEAT_SECS = 0.1
 
 
 def handle(handler: Callable[[int, Any], None]) -> Dict[int, Any]:
@@ -99,7 +100,11 @@ def interrupting() -> Iterator[None]:
     # Open until the end: Python complains if a signal has no reader.
     with open(reading, 'rb', buffering=0) as written:
       for (number,) in iter(lambda: written.read(1), b''):
-        if number in STOP_SIGNALS and not has_ended.wait(_CLOSE_SECS):
+        if number not in STOP_SIGNALS or has_ended.wait(_REPEAT_SECS):
+          continue
+        if not noted:  # It came right before a call that it has not cut short.
+          signal.pthread_kill(threading.main_thread().ident, number)
+        if not has_ended.wait(_CLOSE_SECS):
           leftovers.kill(mark)
           os._exit(128 + number)
 

@@ -214,8 +214,7 @@ class Supervisor:
     """Gives learners time for a checkpoint, others to close environments."""
     for program in programs:
       program.send(signal.SIGTERM)
-    program_lib.wait_for_end(
-        programs, time.monotonic() + _STOP_SECS, signals)
+    program_lib.wait_for_end(programs, time.monotonic() + _STOP_SECS, signals)
 
   def _stop(self, signals: stop_signals.StopSignals) -> None:
     """Asks all to stop; raises RunFailed if a learner could not save."""

@@ -27,8 +27,7 @@ SUITE = suite_lib.Suite(
     title='DMLab-30',
     levels=_LEVELS,
     # Figure B.1 shows scores on these.
-    train_levels=tuple(
-        re.sub('_test$', '_train', level) for level in _LEVELS),
+    train_levels=tuple(re.sub('_test$', '_train', level) for level in _LEVELS),
     random=_COLUMNS['random'],
     human=_COLUMNS['human'],
     paper={

@@ -91,6 +91,5 @@ def read_columns(file_name: str, domain: str) -> Dict[str, Dict[str, float]]:
   with path.open(newline='', encoding='utf-8') as file:
     (_, *columns), *rows = csv.reader(file)
   return {
-      column: {f'{domain}/{row[0]}': float(row[i])
-               for row in rows if row[i]}
+      column: {f'{domain}/{row[0]}': float(row[i]) for row in rows if row[i]}
       for i, column in enumerate(columns, start=1)}

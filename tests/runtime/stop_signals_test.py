@@ -91,6 +91,20 @@ def test_signal_interrupts_so_that_endings_are_played(signum):
       print('closed', flush=True)''', signum) == 128 + signum
 
 
+def test_signal_that_came_right_before_a_system_call_interrupts_it():
+  # Only the watch has read it, as the main thread's handler waits for Python.
+  assert _interrupted('closed\n', '''
+    import os, signal
+    wakeup = signal.set_wakeup_fd(-1)
+    signal.set_wakeup_fd(wakeup)
+    os.write(wakeup, bytes([signal.SIGTERM]))
+    try:
+      print('ready', flush=True)
+      time.sleep(1000)
+    finally:
+      print('closed', flush=True)''', 0) == 128 + signal.SIGTERM
+
+
 def test_signals_while_endings_are_played_say_nothing():
   assert _interrupted('closed\n', '''
     try:
