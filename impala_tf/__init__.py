@@ -8,8 +8,23 @@ TensorFlow, or set TF_ENABLE_ONEDNN_OPTS=1 yourself.
 import importlib
 import os
 import sys
-from typing import Any, List
+from typing import TYPE_CHECKING, Any, List
 import warnings
+
+if TYPE_CHECKING:  # For editors, type checkers and the reference of the API.
+  from impala_tf.agents.policy import load_policy
+  from impala_tf.agents.saved import load_agent
+  from impala_tf.agents.torsos import register as register_torso
+  from impala_tf.algorithms.table import register as register_algorithm
+  from impala_tf.config import (
+      ActorConfig, AgentConfig, AtariConfig, Config, ConfigError, DmlabConfig,
+      EnvironmentConfig, ExperimentConfig, ImpalaConfig, LearnerConfig,
+      OptimizerConfig, ReplayConfig, UserError, VizdoomConfig)
+  from impala_tf.envs.factory import register as register_domain
+  from impala_tf.envs.multi_level import make_for_policies as make_environment
+  from impala_tf.roles.scores import evaluate
+  from impala_tf.roles.training import train
+  from impala_tf.runtime.interfaces import StopTraining
 
 __version__ = '0.1.0'
 

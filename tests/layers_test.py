@@ -72,10 +72,18 @@ ROOMS = [name for name, path in PATHS.items()
          if path.name == '__init__.py' and name.count('.') == 1]
 
 
+class _WithoutTypes(ast.NodeTransformer):
+  """Leaves out what only type checkers import."""
+
+  def visit_If(self, node):
+    return None if ast.unparse(node.test) == 'TYPE_CHECKING' else node
+
+
 def _imports(module):
   """Lists what the module imports anywhere, inside of functions too."""
   found = set()
-  for node in ast.walk(TREES[module]):
+  for node in ast.walk(_WithoutTypes().visit(ast.parse(
+      PATHS[module].read_text()))):
     if isinstance(node, ast.Import):
       found.update(alias.name for alias in node.names)
     elif isinstance(node, ast.ImportFrom):

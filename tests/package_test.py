@@ -1,5 +1,7 @@
 """The package as others use it: its public names, and its wheel."""
 
+import ast
+import inspect
 import pathlib
 import re
 import shutil
@@ -15,17 +17,30 @@ import impala_tf
 from tests.fixtures import programs
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-PAGE = ROOT / 'docs' / 'python_api.md'
+PAGES = [ROOT / 'docs' / f'{name}.md'
+         for name in ('python_api', 'api_reference', 'configuration')]
 
 
 def test_every_public_name_is_there_and_in_the_docs():
-  documented = set(re.findall(r'`impala_tf\.(\w+)', PAGE.read_text()))
-  assert documented == set(impala_tf.__all__)
-  assert documented <= set(dir(impala_tf))
+  texts = [page.read_text() for page in PAGES]
+  explained = set(re.findall(r'`impala_tf\.(\w+)', texts[0]))
+  listed = set(re.findall(r'^::: impala_tf\.(\w+)$', texts[1], re.M))
+  sections = set(re.findall(r'^## (\w+Config)', texts[2], re.M))
+  assert explained | listed <= set(impala_tf.__all__)
+  assert set(impala_tf.__all__) <= explained | listed | sections
+  assert set(impala_tf.__all__) <= set(dir(impala_tf))
   for name in impala_tf.__all__:
     assert getattr(impala_tf, name).__doc__
   with pytest.raises(AttributeError, match="has no attribute 'load_polciy'"):
     impala_tf.load_polciy  # noqa: B018
+
+
+def test_editors_and_type_checkers_see_the_same_names():
+  (block,) = (node for node in ast.parse(inspect.getsource(impala_tf)).body
+              if isinstance(node, ast.If) and 'TYPE_CHECKING' in ast.dump(node))
+  seen = {name.asname or name.name: (line.module, name.name)
+          for line in block.body for name in line.names}
+  assert seen == impala_tf._API
 
 
 def test_trained_agent_plays_pong_as_ever():
@@ -194,9 +209,10 @@ def test_examples_of_the_page_run(tmp_path, monkeypatch):
     path = tmp_path / 'runs' / name
     path.mkdir(parents=True)
     trained_runs.make(path, level, **small)
-  examples = re.findall(r'^```python\n(.*?)^```', PAGE.read_text(), re.M | re.S)
+  examples = re.findall(r'^```python\n(.*?)^```', PAGES[0].read_text(),
+                        re.M | re.S)
   assert len(examples) == 3
   names = {'__name__': '__main__'}
   for example in examples:
-    exec(compile(example, str(PAGE), 'exec'), names)
+    exec(compile(example, str(PAGES[0]), 'exec'), names)
   assert names['action'] in range(2) and names['result'].updates > 0

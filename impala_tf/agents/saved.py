@@ -27,11 +27,13 @@ _KINDS = {agent.kind: agent for agent in (
 def describe_agent(run_dir: str, agent: agent_lib.Agent,
                    observation_spec: dm_env.specs.Array,
                    config: config_lib.AgentConfig,
-                   interface: Mapping[str, Any] = _NO_INTERFACE) -> None:
+                   interface: Mapping[str, Any] = _NO_INTERFACE,
+                   is_float16: bool = False) -> None:
   """Writes the facts that `load_agent` needs beside the parameters.
 
-  `interface` is that of the environment. Call it before the run's checkpoints
-  are restored. Raises CheckpointError if they are of another agent.
+  `interface` is that of the environment, `is_float16` how parameters are kept.
+  Call it before the run's checkpoints are restored. Raises CheckpointError if
+  they are of another agent.
   """
   directory = os.path.join(run_dir, checkpoint.DIRECTORY)
   files.make_directory(directory)
@@ -46,6 +48,7 @@ def describe_agent(run_dir: str, agent: agent_lib.Agent,
       'num_tasks': agent.num_tasks,
       'kind': agent.kind,
       'interface': dict(interface),
+      **({'parameters': 'float16'} if is_float16 else {}),
   }
   text = json.dumps(description, indent=2) + '\n'
   _refuse_another(run_dir, json.loads(text))
@@ -109,8 +112,9 @@ def load_agent(run_dir: str,
   """Loads a run's agent with its parameters, for inference.
 
   Needs neither gin nor the environment, and executes nothing from the files.
-  `run_dir` is the path or URL of a run, or of an exported agent; or 'box/pong'.
-  For `which` see `checkpoint.find`.
+  `run_dir` is the path or URL of a run or of an exported agent, or the name of
+  one in the box, such as 'pong'. `which` is 'newest', 'best' or the number of
+  updates of a checkpoint.
 
   Raises CheckpointError if there is no usable checkpoint, or the module that
   registers the agent's torso was not imported.
@@ -141,27 +145,42 @@ def load_agent(run_dir: str,
               description.get('has_action_mask', False))
   learner = tf.Module()
   learner.num_frames = tf.Variable(0, dtype=tf.int64)
+  stored = _rounded(agent) if 'parameters' in description else agent
   restored = checkpoint.restore(
-      {'agent': agent, 'learner': learner}, checkpoint.find(run_dir, which),
+      {'agent': stored, 'learner': learner}, checkpoint.find(run_dir, which),
       whole=False)
   if restored is None:
     raise checkpoint.CheckpointError(
         f'{run_dir} holds no checkpoint yet; train first')
+  if stored is not agent:
+    for variable, value in zip(agent.variables, stored.values):
+      variable.assign(tf.cast(value, variable.dtype))
   return LoadedAgent(agent, int(learner.num_frames),
                      os.path.basename(restored), spec, config,
                      description.get('interface', {}))
 
 
-def export_agent(loaded: LoadedAgent, directory: str) -> None:
+def _rounded(agent: agent_lib.Agent) -> tf.Module:
+  """Copies an agent's variables; `values` are float16 instead of float32."""
+  module = tf.Module()
+  module.values = [
+      tf.Variable(tf.cast(v, tf.float16 if v.dtype == tf.float32 else v.dtype))
+      for v in agent.variables]
+  return module
+
+
+def export_agent(loaded: LoadedAgent, directory: str,
+                 is_float16: bool = False) -> None:
   """Writes only the files that `load_agent` needs to play with an agent.
 
-  The parameters without the optimiser's slots are a third of a checkpoint.
-  `directory` has no checkpoints yet.
+  The parameters without the optimiser's slots are a third of a checkpoint, and
+  a sixth as float16. `directory` has no checkpoints yet.
   """
   describe_agent(directory, loaded.agent, loaded.observation_spec,
-                 loaded.config, loaded.interface)
+                 loaded.config, loaded.interface, is_float16)
   learner = tf.Module()
   learner.num_frames = tf.Variable(loaded.num_frames, dtype=tf.int64)
   number = int(loaded.checkpoint.rpartition('-')[2])
   checkpoint.Checkpointer(
-      directory, keep=1, agent=loaded.agent, learner=learner).save(number)
+      directory, keep=1, learner=learner,
+      agent=_rounded(loaded.agent) if is_float16 else loaded.agent).save(number)

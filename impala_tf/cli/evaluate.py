@@ -32,7 +32,8 @@ from impala_tf.suites import suite as suite_lib
 
 def _parse_args() -> argparse.Namespace:
   parser = command_line.Parser(description=__doc__)
-  parser.add_argument('run_dir', help='of a training run, or box/pong')
+  parser.add_argument('run_dir', help='of a training run, or the name of an '
+                      'agent in the box, such as pong')
   program.add_import(parser)
   command_line.add_gin_binding(
       parser, "changes one value of the run's config, such as the level's "

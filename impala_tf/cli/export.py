@@ -5,28 +5,33 @@ without the optimiser: a third of a checkpoint. It can be played
 (`evaluate`, `impala_tf.load_policy`) and begun from (--init_from).
 """
 
+import argparse
 import os
 import pathlib
 import shutil
+from typing import Any, List
 
 from impala_tf import config as config_lib
 from impala_tf.cli import command_line
 from impala_tf.cli import program
+from impala_tf.plots import suite_results
+from impala_tf.roles import scores
 from impala_tf.runs import gin_config
+from impala_tf.runs import model_card
+from impala_tf.runs import recorded_results
 from impala_tf.runs import run_directory
 from impala_tf.runtime import command_names
 from impala_tf.runtime import gpus
 from impala_tf.runtime import user_modules
 from impala_tf.storage import files
+from impala_tf.storage import hub
 from impala_tf.storage import shipped
 
 
-@program.returning_exit_code
-def main() -> None:
-  """Writes the directory whole or not at all; prints its content."""
+def _parse_args() -> argparse.Namespace:
   parser = command_line.Parser(description=__doc__)
   parser.add_argument('run_dir', help='of a training run, a path or a URL, or '
-                      'box/pong')
+                      'the name of an agent in the box, such as pong')
   parser.add_argument('output', help='directory to be made, a path')
   program.add_import(parser)
   program.add_checkpoint(parser)
@@ -34,11 +39,36 @@ def main() -> None:
                       default='agent', help='saved_model is for TensorFlow '
                       'without this package; see docs/checkpoints.md (default: '
                       '%(default)s)')
+  parser.add_argument('--float16', action='store_true',
+                      help='round the parameters, for half the size')
+  parser.add_argument('--card', action='store_true',
+                      help='add a model card, README.md, with the scores of '
+                      "the run's evaluation.json and a video of a game")
+  parser.add_argument('--license', metavar='NAME', default='other',
+                      help='of the card, such as apache-2.0 (default: '
+                      '%(default)s)')
+  parser.add_argument('--push_to_hub', metavar='USER/MODEL',
+                      help='upload the directory, with a card, as this model '
+                      'of the Hugging Face Hub; first run hf auth login')
   args = parser.parse_args()
+  if args.push_to_hub:
+    args.card = True
+    hub.client()
+  if args.format == 'saved_model' and (args.card or args.float16):
+    raise config_lib.UserError(
+        '--card, --push_to_hub and --float16 are for --format=agent')
+  return args
+
+
+@program.returning_exit_code
+def main() -> None:
+  """Writes the directory whole or not at all; prints its content."""
+  args = _parse_args()
   gpus.hide()
   which = program.parse_checkpoint(args.checkpoint)
   run_directory.reach(args.run_dir)
-  config_path = gin_config.config_path(shipped.find_agent(args.run_dir))
+  run_dir = shipped.find_agent(args.run_dir)
+  config_path = gin_config.config_path(run_dir)
   if not files.exists(config_path):
     raise config_lib.UserError(
         f'{args.run_dir} holds no config.gin; is it the directory of a run?')
@@ -52,15 +82,17 @@ def main() -> None:
 
   from impala_tf.agents import saved  # TensorFlow takes seconds to import.
   from impala_tf.agents import saved_model
-  loaded = saved.load_agent(args.run_dir, which)
+  loaded = saved.load_agent(run_dir, which)
   new = output.with_name(f'{output.name}.new{os.getpid()}')
   try:
     if args.format == 'saved_model':
       saved_model.write(loaded, str(new))
     else:
-      saved.export_agent(loaded, str(new))
+      saved.export_agent(loaded, str(new), args.float16)
       files.write(gin_config.config_path(str(new)),
                   gin_config.dumps(config).encode('utf-8'))
+    if args.card:
+      _add_card(str(new), run_dir, config, loaded, args.license)
     os.rename(new, output)
   except BaseException:
     shutil.rmtree(new, ignore_errors=True)
@@ -72,3 +104,26 @@ def main() -> None:
     usage = f'model = tf.saved_model.load({str(output)!r})'
   print(f'{output} holds {loaded.checkpoint} of {args.run_dir}, '
         f'{loaded.num_frames:,d} frames, in {size / 1e6:.1f} MB; try {usage}')
+  if args.push_to_hub:
+    print(f'uploaded to {hub.upload(str(output), args.push_to_hub)}')
+
+
+def _add_card(directory: str, run_dir: str, config: config_lib.Config,
+              loaded: Any, licence: str) -> None:
+  """Writes card and video; raises UserError without scores of this agent."""
+  path = os.path.join(run_dir, 'evaluation.json')
+  results: List[recorded_results.Result] = []
+  if files.exists(path):
+    results = [recorded_results.of_evaluation(run_dir, result)
+               for result in suite_results.read_levels(path).values()]
+  if not results or any(
+      result.frames != loaded.num_frames for result in results):
+    raise config_lib.UserError(
+        f'{path} has no score after {loaded.num_frames:,d} frames for the '
+        f'card; run {command_names.command("evaluate")} {run_dir}')
+  card = model_card.make(results, config.experiment.algorithm, licence)
+  files.write(os.path.join(directory, model_card.FILE), card.encode('utf-8'))
+  film = scores.Games(
+      1, 0, False, os.path.join(directory, model_card.VIDEO))
+  scores.play_in_turn(film, config, [results[0].task], loaded,
+                      lambda level, result: None)

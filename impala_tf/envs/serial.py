@@ -13,6 +13,7 @@ import numpy as np
 from impala_tf import config as config_lib
 from impala_tf.envs import copies
 from impala_tf.envs import environment
+from impala_tf.runtime import stop_signals
 from impala_tf.storage import files
 
 # A simulator that fails once in more steps than this loses an episode; one that
@@ -50,7 +51,9 @@ class Simulators:
     self._simulators: List[Any] = []
     try:
       for i in range(num_envs):
-        self._simulators.append(self._made(i, seed + i))
+        # Half a simulator could not be closed.
+        with stop_signals.uninterrupted():
+          self._simulators.append(self._made(i, seed + i))
     except BaseException:
       self.close()
       raise
@@ -77,7 +80,9 @@ class Simulators:
     close(self._simulators[i])
     self._num_remade += 1
     seeds = np.random.SeedSequence([self._seed + i, self._num_remade])
-    self._simulators[i] = self._made(i, int(seeds.generate_state(1)[0] >> 2))
+    new_seed = int(seeds.generate_state(1)[0] >> 2)
+    with stop_signals.uninterrupted():
+      self._simulators[i] = self._made(i, new_seed)
 
   def close(self) -> None:
     """Closes all, which are then forgotten; may be called twice."""

@@ -68,21 +68,28 @@ class StopSignals:
         signal.raise_signal(signum)
 
 
-class Closing(contextlib.closing):
-  """A `contextlib.closing` that stop signals do not cut short.
+@contextlib.contextmanager
+def uninterrupted() -> Iterator[None]:
+  """Puts off stop signals until the end of the context.
 
-  A signal that comes meanwhile is handled afterwards, but the deadline of
-  `interrupting` counts from its arrival. A repeated one is handled at once.
+  The deadline of `interrupting` counts from a signal's arrival. A repeated one
+  is handled at once.
   """
+  signals = StopSignals(note_first_only=True)
+  try:
+    with signals:
+      yield
+  finally:
+    if signals.first is not None:
+      signal.raise_signal(signals.first)
+
+
+class Closing(contextlib.closing):
+  """A `contextlib.closing` that stop signals do not cut short."""
 
   def __exit__(self, *exc_info):
-    signals = StopSignals(note_first_only=True)
-    try:
-      with signals:
-        super().__exit__(*exc_info)
-    finally:
-      if signals.first is not None:
-        signal.raise_signal(signals.first)
+    with uninterrupted():
+      super().__exit__(*exc_info)
 
 
 @contextlib.contextmanager

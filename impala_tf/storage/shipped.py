@@ -55,17 +55,19 @@ def find_config(path: str, kind: str = '') -> str:
 
 
 def find_agent(run_dir: str | os.PathLike) -> str:
-  """Returns the directory of an agent like 'box/pong', or `run_dir` itself.
+  """Returns the directory of an agent like 'pong', or `run_dir` itself.
 
-  An existing path wins. Raises UserError if the box has no such agent.
+  An existing path wins; 'box/pong' is the same name. Raises UserError if the
+  box has no such agent.
   """
   run_dir = os.fspath(run_dir)
-  if not run_dir.startswith(_BOX) or os.path.exists(run_dir):
+  if os.path.exists(run_dir):
     return run_dir
-  found = _AGENTS / run_dir[len(_BOX):]
-  if not found.is_dir():
-    agents = sorted(_BOX + path.name for path in _AGENTS.iterdir()
-                    if path.is_dir())
+  names = sorted(path.name for path in _AGENTS.iterdir() if path.is_dir())
+  name = run_dir.removeprefix(_BOX)
+  if name in names:
+    return str(_AGENTS / name)
+  if name != run_dir:
     raise config_lib.UserError(
-        f'there is no agent {run_dir}; choose {" or ".join(agents)}')
-  return str(found)
+        f'there is no agent {run_dir}; choose {" or ".join(names)}')
+  return run_dir

@@ -1,7 +1,12 @@
 """Tests of `impala_tf.cli.export` as a user calls it."""
 
+import base64
+import http.server
 import json
+import os
+import threading
 
+import huggingface_hub
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -61,7 +66,10 @@ def test_saved_model_is_written_instead(run_dir, tmp_path, call, capsys):
     (['{run}/checkpoints', 'x'], 'holds no config.gin'),
     (['{run}', 'gs://a/b'], 'output must be a path'),
     (['{run}', '{run}/config.gin/a'], 'cannot be written'),
-    (['{run}', '{run}/a', '--checkpoint=best'], 'holds no best checkpoint')])
+    (['{run}', '{run}/a', '--checkpoint=best'], 'holds no best checkpoint'),
+    (['{run}', '{run}/a', '--card'], 'has no score after 4,321 frames'),
+    (['{run}', '{run}/a', '--card', '--format=saved_model'],
+     'are for --format=agent')])
 def test_what_cannot_work_is_refused_and_nothing_is_left(
     run_dir, refused, arguments, words):
   before = sorted(run_dir.rglob('*'))
@@ -94,3 +102,95 @@ def test_agent_that_cannot_be_written_leaves_nothing(
   with pytest.raises(OSError):
     call(export.main, run_dir, tmp_path / 'agent')
   assert [p.name for p in tmp_path.iterdir()] == ['run']
+
+
+def test_rounded_agent_has_half_the_size_and_nearly_the_same_policy(
+    tmp_path, call):
+  run_dir = trained_runs.make(tmp_path, 'catch', agent=config_lib.AgentConfig(
+      torso='mlp', hidden_size=256))
+  sizes, outputs = [], []
+  for flags in [], ['--float16']:
+    output = tmp_path / f'agent{len(flags)}'
+    assert call(export.main, run_dir, output, *flags) == 0
+    data, = output.glob('checkpoints/*.data-*')
+    sizes.append(data.stat().st_size)
+    loaded = saved.load_agent(str(output))
+    assert loaded.num_frames == 4321
+    outputs.append([v.numpy() for v in loaded.agent.variables])
+  assert sizes[1] < 0.51 * sizes[0]
+  assert outputs[0][0].dtype == outputs[1][0].dtype == np.float32
+  for exact, rounded in zip(*outputs):
+    np.testing.assert_allclose(rounded, exact, rtol=2**-11, atol=2**-24)
+
+
+class _Hub(http.server.BaseHTTPRequestHandler):
+  """The Hub's answers to an upload, after its OpenAPI description."""
+
+  def do_POST(self):
+    body = self.rfile.read(int(self.headers['Content-Length']))
+    path = self.path
+    url = f'http://127.0.0.1:{self.server.server_port}/me/catch'
+    self.server.requests[path] = body
+    answer = {}
+    self.send_response(401 if self.server.is_refusing else 200)
+    if path.endswith('/create'):
+      answer = {'url': url}
+    elif path.endswith('/preupload/main'):
+      answer = {'files': [
+          {'path': file['path'], 'uploadMode': 'regular', 'shouldIgnore': False}
+          for file in json.loads(body)['files']]}
+    elif path.endswith('/commit/main'):
+      answer = {'commitUrl': f'{url}/commit/1', 'commitOid': '1'}
+    self.end_headers()
+    self.wfile.write(json.dumps(answer).encode())
+
+  def do_GET(self):
+    self.send_response(404)
+    self.end_headers()
+
+  def log_message(self, *unused):
+    pass
+
+
+@pytest.fixture(name='stub_hub')
+def _stub_hub():
+  with http.server.ThreadingHTTPServer(('127.0.0.1', 0), _Hub) as server:
+    server.requests, server.is_refusing = {}, False
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server
+    server.shutdown()
+
+
+@pytest.mark.slow  # A process each.
+@pytest.mark.parametrize('is_refusing', [False, True])
+def test_agent_with_its_card_and_video_goes_to_the_hub(
+    run_dir, tmp_path, call, stub_hub, is_refusing):
+  stub_hub.is_refusing = is_refusing
+  assert call(evaluate.main, run_dir, '--episodes=20') == 0
+  output = tmp_path / 'agent'
+  ran = programs.run(
+      'impala_tf', 'export', run_dir, output, '--push_to_hub=me/catch',
+      '--license=apache-2.0', env={
+          **os.environ, 'HF_TOKEN': 'x',
+          'HF_ENDPOINT': f'http://127.0.0.1:{stub_hub.server_port}'})
+  card = huggingface_hub.ModelCard.load(output / 'README.md')
+  (result,) = card.data.eval_results
+  evaluation = json.loads((run_dir / 'evaluation.json').read_text())
+  assert result.metric_value == (
+      f'{evaluation["mean"]:.2f} +/- {evaluation["standard_error"]:.2f}')
+  assert (result.dataset_name, card.data.license) == ('catch', 'apache-2.0')
+  if is_refusing:
+    line, = ran.stderr.splitlines()
+    assert 'but the Hub has not taken it as me/catch: ' in line
+    assert '401' in line and ran.returncode == 1
+    return
+  assert ran.stdout.endswith(f':{stub_hub.server_port}/me/catch\n')
+  commit = stub_hub.requests['/api/models/me/catch/commit/main']
+  uploaded = {
+      line['value']['path']: base64.b64decode(line['value']['content'])
+      for line in map(json.loads, commit.splitlines())
+      if line['key'] == 'file'}
+  assert uploaded == {
+      str(path.relative_to(output)): path.read_bytes()
+      for path in output.rglob('*') if path.is_file()}
+  assert {'README.md', 'replay.mp4', 'config.gin'} < uploaded.keys()

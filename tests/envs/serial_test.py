@@ -1,5 +1,7 @@
 """Simulators in turn: rows of ends and failures, by a script."""
 
+import signal
+
 import dm_env
 from dm_env import specs
 import numpy as np
@@ -10,6 +12,7 @@ from impala_tf.agents import acting
 from impala_tf.envs import copies
 from impala_tf.envs import environment
 from impala_tf.envs import serial
+from impala_tf.runtime import stop_signals
 
 FIRST, MID, LAST = dm_env.StepType
 
@@ -202,3 +205,17 @@ def test_simulators_are_closed_if_one_cannot_be_made():
   with pytest.raises(config.ConfigError, match='no licence'):
     serial.Simulators(make, 3, 0)
   assert [simulator.is_closed for simulator in made] == [True, True, False]
+
+
+def test_stop_while_a_simulator_is_made_waits_for_it_and_all_are_closed():
+  made = []
+
+  def make(i, seed):
+    if i == 1:
+      signal.raise_signal(signal.SIGTERM)
+    made.append(_Simulator(0))
+    return made[-1]
+
+  with pytest.raises(KeyboardInterrupt), stop_signals.interrupting():
+    serial.Simulators(make, 3, 0)
+  assert [simulator.is_closed for simulator in made] == [True, True]

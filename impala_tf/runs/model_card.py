@@ -1,0 +1,57 @@
+"""Model cards of exported agents, as the Hugging Face Hub reads them.
+
+A card is a README.md that begins with facts in YAML. They are written as JSON,
+which is YAML, too.
+"""
+
+import json
+from typing import Sequence
+
+from impala_tf.runs import recorded_results
+
+FILE = 'README.md'
+VIDEO = 'replay.mp4'  # The Hub plays a file of this name beside the card.
+_LIBRARY = 'impala_tf'
+
+
+def make(results: Sequence[recorded_results.Result], algorithm: str,
+         licence: str) -> str:
+  """Makes the card of one agent from its scores, one for each level."""
+  first = results[0]
+  facts = {
+      'library_name': _LIBRARY,
+      'license': licence,
+      'tags': ['reinforcement-learning', 'deep-reinforcement-learning',
+               algorithm, *(result.task for result in results)],
+      'model-index': [{'name': algorithm, 'results': [{
+          'task': {'type': 'reinforcement-learning',
+                   'name': 'reinforcement-learning'},
+          'dataset': {'name': result.task, 'type': result.task},
+          'metrics': [{'type': 'mean_reward', 'value': _score(result),
+                       'name': 'mean_reward', 'verified': False}],
+      } for result in results]}],
+  }
+  origin = {
+      'config': first.config, 'seed': first.seed,
+      'frames learned from': f'{first.frames:,d}',
+      'minutes of training': first.minutes, 'machine': first.machine,
+      'command': f'`{first.command}`' if first.command else '',
+      'commit': first.commit, 'licence': licence}
+  lines = [
+      '---', json.dumps(facts, indent=1), '---',
+      f'# {algorithm} on {", ".join(result.task for result in results)}', '',
+      f'![One game]({VIDEO})', '',
+      '| level | mean return | games | protocol |', '|---|---|---|---|',
+      *(f'| {result.task} | {_score(result)} | {result.games} | '
+        f'{result.protocol} |' for result in results), '',
+      '| | |', '|---|---|',
+      *(f'| {name} | {value} |' for name, value in origin.items()
+        if value not in ('', None)), '',
+      'In Python, with DIRECTORY for that of this file:', '', '```python',
+      'import impala_tf', "policy = impala_tf.load_policy('DIRECTORY')", '```']
+  return '\n'.join(lines) + '\n'
+
+
+def _score(result: recorded_results.Result) -> str:
+  """Formats a score as the Hub's leaderboards read it."""
+  return f'{result.score:.2f} +/- {result.standard_error or 0.:.2f}'
