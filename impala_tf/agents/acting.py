@@ -1,6 +1,7 @@
 """Acting on NumPy batches, for actors and for evaluation."""
 
 import math
+import types as python_types
 from typing import Any, Callable, Dict, Optional, Sequence
 
 import dm_env
@@ -186,7 +187,7 @@ class Policy:
             *tf.nest.flatten(core_state),
             self._seed_input_buffer.tensor(self._seed, len(self._seed)),
             *self._captured],
-        Tout=self._output_types, f=self._graph)
+        Tout=self._output_types, f=self._named)
     if state:
       state = tf.nest.pack_sequence_as(core_state, state)
       if rows is None:
@@ -223,9 +224,11 @@ class Policy:
              for x in tf.nest.flatten(structure)]
     self._graph = tf.function(step, autograph=False).get_concrete_function(
         *specs, tf.TensorSpec(self._seed.shape, self._seed.dtype))
-    # Kept, since these properties cost 30 us a step.
+    # Kept, since these properties cost 30 us a step. In `name`, which TensorFlow
+    # asks for in C, a KeyboardInterrupt would be lost.
     self._captured = self._graph.captured_inputs
     self._output_types = self._graph.output_dtypes
+    self._named = python_types.SimpleNamespace(name=self._graph.name)
 
   def _unpack(self, packed: np.ndarray, num_rows: int) -> types.AgentOutput:
     distribution = self._agent.distribution

@@ -1,5 +1,7 @@
 """Acting on NumPy batches: episodes, seeds, memory, and inputs in place."""
 
+import sys
+
 import dm_env
 from dm_env import specs
 import numpy as np
@@ -135,6 +137,44 @@ def test_memory_is_carried_from_call_to_call(use_lstm):
   expected = agent.unroll(over_time, actions, initial_state)
   np.testing.assert_allclose(
       [o.policy_logits for o in outputs], expected.policy_logits, atol=1e-5)
+
+
+def _interrupted(function, call):
+  """Raises an interrupt in one call of Python code; returns its name or None.
+
+  None if the interrupt has left `function`, () if there are fewer calls.
+  """
+  name, num_calls = (), 0
+
+  def trace(frame, event, unused_argument):
+    nonlocal name, num_calls
+    if event == 'call':
+      if num_calls == call:
+        name = frame.f_code.co_name
+        num_calls += 1
+        raise KeyboardInterrupt
+      num_calls += 1
+
+  sys.setprofile(trace)
+  try:
+    function()
+  except KeyboardInterrupt:
+    return None
+  finally:
+    sys.setprofile(None)
+  return name
+
+
+@pytest.mark.parametrize('use_lstm', [False, True])
+def test_no_interrupt_is_lost_in_tensorflow(use_lstm):
+  # In C it asks for attributes, and may take an error for there being none.
+  player, env_output = acting.Policy(
+      _agent(use_lstm), NUM_ENVS, 1), _env_output()
+  player.act(env_output)
+  results = [_interrupted(lambda: player.act(env_output), call)
+             for call in range(200)]
+  assert set(results) == {None, ()}, results
+  assert results[-1] == () and results.count(None) > 5
 
 
 def test_side_channels_reach_the_agent_as_they_change_in_place():
