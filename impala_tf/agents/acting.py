@@ -224,8 +224,8 @@ class Policy:
              for x in tf.nest.flatten(structure)]
     self._graph = tf.function(step, autograph=False).get_concrete_function(
         *specs, tf.TensorSpec(self._seed.shape, self._seed.dtype))
-    # Kept, since these properties cost 30 us a step. In `name`, which TensorFlow
-    # asks for in C, a KeyboardInterrupt would be lost.
+    # Kept, since these properties cost 30 us a step. TensorFlow asks for `name`
+    # in C, where a KeyboardInterrupt within the property would be lost.
     self._captured = self._graph.captured_inputs
     self._output_types = self._graph.output_dtypes
     self._named = python_types.SimpleNamespace(name=self._graph.name)
