@@ -1,0 +1,89 @@
+"""Draws human-normalised scores of all Atari games that were trained here.
+
+    python -m lab.figures.aggregate docs/aggregate.png
+
+Two panels show how fast they rise, one their distribution over games after the
+longest runs (performance profile, Agarwal et al. 2021, section 4.2).
+"""
+
+import pathlib
+import sys
+
+import numpy as np
+
+from impala_tf.cli import program
+from impala_tf.plots import intervals
+from impala_tf.plots import pictures
+from impala_tf.runs import metrics
+from impala_tf.suites import levels as levels_lib
+
+_RUNS = pathlib.Path(__file__).parents[2] / 'testdata' / 'atari'
+_LONGEST = {'pong': 'seed_1'}  # Of the others '40_million'.
+_PAPERS = 'IMPALA (shallow)'
+_SUITE = levels_lib.SUITES['atari57']
+_NUM_POINTS = 200
+_LEAST = 0.01  # Share of a human's score, below which the axes end.
+
+
+def curves(x: str) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+  """Returns points of 'frames' or 'secs', and each game's scores [P] there.
+
+  They are of the last 100 training games. A run that has ended keeps its last.
+  """
+  runs = {}
+  for directory in sorted(_RUNS.iterdir()):
+    if directory.is_dir():
+      name = _LONGEST.get(directory.name, '40_million')
+      runs[directory.name] = [
+          (row[x], _SUITE.human_normalised_score(
+              f'atari/{directory.name}', row['episode_return']))
+          for row in metrics.read_rows(str(directory / name))
+          if row.get('episode_return') is not None]
+  last = max(rows[-1][0] for rows in runs.values())
+  points = np.geomspace(last / _NUM_POINTS, last, _NUM_POINTS)
+  return points, {game: np.interp(points, *np.transpose(rows))
+                  for game, rows in runs.items()}
+
+
+def draw():
+  """Returns the figure."""
+  figure, (by_frames, by_time, profile) = pictures.panels(3)
+  for axes, x in (by_frames, 'frames'), (by_time, 'secs'):
+    points, scores = curves(x)
+    for score in scores.values():
+      axes.plot(points, score, color='0.7', linewidth=0.8, label='each game')
+    values = np.array(list(scores.values()))
+    axes.plot(points, np.median(values, axis=0),
+              color=pictures.COLOURS[0], linestyle='-',
+              label='median')
+    axes.plot(points, intervals.interquartile_mean(values),
+              color=pictures.COLOURS[2], linestyle='-',
+              label='interquartile mean')
+    axes.set_yscale('log')
+    axes.set_ylim(_LEAST, None)
+    axes.axhline(1, color='black', linewidth=0.8, linestyle=':')
+    pictures.label_x(axes, x)
+  by_frames.set_ylabel('human-normalised score')
+  shares = np.geomspace(_LEAST, 20, _NUM_POINTS)
+  papers = [_SUITE.human_normalised_score(
+      f'atari/{game}', _SUITE.paper[_PAPERS][f'atari/{game}'])
+            for game in scores]
+  for finals, colour, label in (
+      (values[:, -1], 'black', 'here'),
+      (papers, pictures.COLOURS[1], "the paper's, 200 million frames")):
+    profile.step(shares, np.mean(np.array(finals)[:, None] > shares, axis=0),
+                 color=colour, linestyle='-', label=label)
+  profile.set_xscale('log')
+  profile.set_xlabel('score τ')
+  profile.set_ylabel('share of games above τ')
+  pictures.share_legend(figure)
+  return figure
+
+
+def main() -> None:
+  """Writes the picture named on the command line."""
+  pictures.save(draw(), sys.argv[1])
+
+
+if __name__ == '__main__':
+  sys.exit(program.run(main))
