@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import json
 import pathlib
 import re
 import shutil
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import zipfile
 
+import huggingface_hub
 import numpy as np
 from packaging import requirements
 import pytest
@@ -55,6 +57,44 @@ def test_trained_agent_plays_pong_as_ever():
   environment.close()
   expected = (agents.parent / 'pong_actions.txt').read_text().split()
   assert ''.join(map(str, actions)) == ''.join(expected)
+
+
+AGENTS = sorted(path.name for path in (ROOT / 'testdata' / 'agents').iterdir()
+                if path.is_dir())
+
+
+def _mean(card):
+  """Returns the score of a card's agent and its standard error."""
+  (result,) = card.data.eval_results
+  return map(float, result.metric_value.split(' +/- '))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('name', AGENTS)
+def test_shipped_agent_plays_by_its_name(name, tmp_path):
+  output = tmp_path / 'result.json'
+  ran = programs.run('impala_tf', 'evaluate', name, '--episodes=1',
+                     f'--output={output}')
+  assert ran.returncode == 0, ran.stderr
+  directory = ROOT / 'testdata' / 'agents' / name
+  card = huggingface_hub.ModelCard.load(directory / 'README.md')
+  level = json.loads(output.read_text())['level']
+  assert level == card.data.eval_results[0].dataset_name
+  assert card.data.license == 'apache-2.0'
+  size = sum(path.stat().st_size for path in directory.rglob('*.*'))
+  assert size < 1.6e6
+
+
+@pytest.mark.slow
+@pytest.mark.nightly
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize('name', AGENTS)
+def test_shipped_agent_has_the_score_of_its_card(name):
+  mean, error = _mean(huggingface_hub.ModelCard.load(
+      ROOT / 'testdata' / 'agents' / name / 'README.md'))
+  (score,) = impala_tf.evaluate(name, 20, seed=1).values()
+  # That of the card is over 200 games.
+  assert abs(score.mean - mean) <= 3 * error * (1 + 200 / 20)**0.5
 
 
 # Makes an agent of Catch, plays with it and has the programs do so.
@@ -134,7 +174,8 @@ def test_wheel_holds_the_package_and_says_what_it_needs(wheel):
                          ('testdata/agents', 'box/'))
       for path in (ROOT / top).rglob('*') if path.is_file()
       and '__pycache__' not in path.parts
-      and path.name not in ('BUILD', 'README.md', 'evaluation.json')}
+      and path.name not in ('BUILD', 'README.md', 'evaluation.json',
+                            'replay.mp4')}
   assert {n for n in names if n.startswith('impala_tf/')} == files
   assert {'impala_tf/py.typed', 'impala_tf/suites/atari57_scores.csv',
           'impala_tf/suites/dmlab30_scores.csv', 'impala_tf/configs/catch.gin',

@@ -314,12 +314,16 @@ def _import() -> Any:
 
 
 def draw_without_display() -> None:
-  """Makes MuJoCo draw through EGL; must be called before MuJoCo is imported.
+  """Makes MuJoCo and pygame draw without a display; to be called before both.
 
-  Its default, GLFW, needs a display, for videos and for tasks that draw
-  themselves (dm_control's 'quadruped/escape'). A MUJOCO_GL of the user's stays.
+  MuJoCo's default, GLFW, needs one, for videos and for tasks that draw
+  themselves (dm_control's 'quadruped/escape'); pygame complains without one.
+  MUJOCO_GL and SDL_VIDEODRIVER of the user's stay.
   """
-  if 'DISPLAY' not in os.environ and ctypes.util.find_library('EGL'):
+  if 'DISPLAY' in os.environ:
+    return
+  os.environ.setdefault('SDL_VIDEODRIVER', 'dummy')
+  if ctypes.util.find_library('EGL'):
     os.environ.setdefault('MUJOCO_GL', 'egl')
 
 
