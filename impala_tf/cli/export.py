@@ -17,6 +17,7 @@ from impala_tf.cli import program
 from impala_tf.plots import suite_results
 from impala_tf.roles import scores
 from impala_tf.runs import gin_config
+from impala_tf.runs import history
 from impala_tf.runs import model_card
 from impala_tf.runs import recorded_results
 from impala_tf.runs import run_directory
@@ -115,13 +116,22 @@ def _add_card(directory: str, run_dir: str, config: config_lib.Config,
   results: List[recorded_results.Result] = []
   if files.exists(path):
     results = [recorded_results.of_evaluation(run_dir, result)
-               for result in suite_results.read_levels(path).values()]
+               for result in suite_results.read_levels(path).values()
+               if 'gin_binding' not in result]
   if not results or any(
       result.frames != loaded.num_frames for result in results):
     raise config_lib.UserError(
         f'{path} has no score after {loaded.num_frames:,d} frames for the '
         f'card; run {command_names.command("evaluate")} {run_dir}')
-  card = model_card.make(results, config.experiment.algorithm, licence)
+  about = {
+      'observations': f'{loaded.observation_spec.dtype} '
+                      f'{list(loaded.observation_spec.shape)}',
+      'environment arguments': dict(config.environment.kwargs) or '',
+      "the author's modules": ' '.join(user_modules.flags()),
+      'config changed': '; '.join(
+          change for entry in history.read(run_dir)
+          for change in entry.get('changed', []))}
+  card = model_card.make(results, config.experiment.algorithm, licence, about)
   files.write(os.path.join(directory, model_card.FILE), card.encode('utf-8'))
   film = scores.Games(
       1, 0, False, os.path.join(directory, model_card.VIDEO))

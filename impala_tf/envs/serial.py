@@ -1,6 +1,7 @@
 """Simulators that are stepped in turn within one process."""
 
 import abc
+import bdb
 import contextlib
 import traceback
 from typing import Any, Callable, Iterator, List, NamedTuple
@@ -124,6 +125,8 @@ class SerialEnvironment(environment.BatchedEnvironment):
       yield
     except (config_lib.UserError, environment.SimulatorError):
       raise
+    except bdb.BdbQuit as error:  # The user quits at a breakpoint.
+      raise KeyboardInterrupt from error
     except ERRORS as error:
       raise environment.SimulatorError(
           f'{self.level}: {self.name_of(i)} failed: {place_and_cause(error)}'

@@ -5,18 +5,35 @@ which is YAML, too.
 """
 
 import json
-from typing import Sequence
+from typing import Any, Mapping, Sequence
 
 from impala_tf.runs import recorded_results
 
 FILE = 'README.md'
 VIDEO = 'replay.mp4'  # The Hub plays a file of this name beside the card.
+_USAGE = '''DIRECTORY is that of this file, such as
+`huggingface_hub.snapshot_download(NAME)`; `pip install impala_tf` installs what
+plays it.
+
+```python
+import impala_tf
+policy = impala_tf.load_policy(DIRECTORY)
+action = policy.act(observation)  # As the environment gives it.
+policy.reset()  # After an episode.
+```
+
+```
+impala-tf evaluate DIRECTORY --episodes=1
+```'''
 _LIBRARY = 'impala_tf'
 
 
 def make(results: Sequence[recorded_results.Result], algorithm: str,
-         licence: str) -> str:
-  """Makes the card of one agent from its scores, one for each level."""
+         licence: str, about: Mapping[str, Any]) -> str:
+  """Makes the card of one agent from its scores, one for each level.
+
+  `about` has further rows of its table; empty ones are left out.
+  """
   first = results[0]
   facts = {
       'library_name': _LIBRARY,
@@ -36,19 +53,19 @@ def make(results: Sequence[recorded_results.Result], algorithm: str,
       'frames learned from': f'{first.frames:,d}',
       'minutes of training': first.minutes, 'machine': first.machine,
       'command': f'`{first.command}`' if first.command else '',
-      'commit': first.commit, 'licence': licence}
+      'commit': first.commit, 'licence': licence, **about}
   lines = [
       '---', json.dumps(facts, indent=1), '---',
       f'# {algorithm} on {", ".join(result.task for result in results)}', '',
       f'![One game]({VIDEO})', '',
-      '| level | mean return | games | protocol |', '|---|---|---|---|',
+      '| level | mean return ± standard error | games | protocol |',
+      '|---|---|---|---|',
       *(f'| {result.task} | {_score(result)} | {result.games} | '
         f'{result.protocol} |' for result in results), '',
       '| | |', '|---|---|',
       *(f'| {name} | {value} |' for name, value in origin.items()
         if value not in ('', None)), '',
-      'In Python, with DIRECTORY for that of this file:', '', '```python',
-      'import impala_tf', "policy = impala_tf.load_policy('DIRECTORY')", '```']
+      _USAGE]
   return '\n'.join(lines) + '\n'
 
 

@@ -162,7 +162,7 @@ def test_game_is_cut_off_at_the_limit_that_a_binding_sets(
     catch_run, play, capsys):
   binding = 'ExperimentConfig.evaluation_max_frames = 4'
   assert play(catch_run, '--episodes=3', f'--gin_binding={binding}') == 0
-  report = json.loads((catch_run / 'evaluation.json').read_text())
+  report = json.loads((catch_run / 'evaluation_varied.json').read_text())
   assert report['returns'] == [0., 0., 0.] and report['episodes_cut'] == 3
   assert report['gin_binding'] == [binding]
   assert '3 games were cut off after 4 frames' in capsys.readouterr().out
@@ -175,7 +175,7 @@ def test_numbers_of_episodes_are_in_the_result_and_the_score(tmp_path, play):
   assert play(
       run, '--episodes=8', f'--import={reports.MODULE}',
       "--gin_binding=EnvironmentConfig.episode_metrics = 'score,won,no'") == 0
-  report = json.loads((run / 'evaluation.json').read_text())
+  report = json.loads((run / 'evaluation_varied.json').read_text())
   # Each of eight copies has played its first game.
   assert report['episode/score'] == 0. and report['episode/won'] == 1.
   assert report['mean'] == 3. and 'episode/no' not in report

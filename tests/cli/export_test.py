@@ -18,6 +18,7 @@ from impala_tf.agents import saved
 from impala_tf.cli import evaluate
 from impala_tf.cli import export
 from impala_tf.runs import gin_config
+from impala_tf.runs import history
 from impala_tf.runtime import user_modules
 from tests.fixtures import programs
 from tests.fixtures import trained_runs
@@ -121,6 +122,25 @@ def test_rounded_agent_has_half_the_size_and_nearly_the_same_policy(
   assert outputs[0][0].dtype == outputs[1][0].dtype == np.float32
   for exact, rounded in zip(*outputs):
     np.testing.assert_allclose(rounded, exact, rtol=2**-11, atol=2**-24)
+
+
+def test_card_is_of_the_agent_as_trained(
+    run_dir, tmp_path, call, refused, capsys):
+  history.add(str(run_dir), command='train catch.gin', commit='1a2b')
+  history.add(str(run_dir), changed=['ImpalaConfig.discount (1, now 2)'])
+  path = run_dir / 'evaluation.json'
+  assert call(evaluate.main, run_dir, '--episodes=20') == 0
+  assert call(export.main, run_dir, tmp_path / 'agent', '--card') == 0
+  capsys.readouterr()
+  card = (tmp_path / 'agent' / 'README.md').read_text()
+  for row in ('| config | catch.gin |', '| command | `train catch.gin` |',
+              '| commit | 1a2b |', '| observations | float32 [10, 5] |',
+              '| config changed | ImpalaConfig.discount (1, now 2) |'):
+    assert row in card
+  path.write_text(json.dumps(
+      {**json.loads(path.read_text()), 'gin_binding': ['A.b = 1']}))
+  assert 'has no score after' in refused(
+      export.main, run_dir, tmp_path / 'other', '--card')
 
 
 class _Hub(http.server.BaseHTTPRequestHandler):

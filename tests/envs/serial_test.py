@@ -1,5 +1,6 @@
 """Simulators in turn: rows of ends and failures, by a script."""
 
+import bdb
 import signal
 
 import dm_env
@@ -182,6 +183,11 @@ def test_interrupts_and_errors_of_the_user_pass(error):
   with pytest.raises(type(error)) as raised:
     _stepped(_begun(1, error), 4)
   assert raised.value is error
+
+
+def test_quitting_at_a_breakpoint_is_an_interrupt():
+  with pytest.raises(KeyboardInterrupt):
+    _stepped(_begun(1, bdb.BdbQuit()), 4)
 
 
 def test_simulator_that_cannot_be_made_anew_is_not_the_users_mistake():
