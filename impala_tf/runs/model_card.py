@@ -12,7 +12,7 @@ from impala_tf.runs import recorded_results
 FILE = 'README.md'
 VIDEO = 'replay.mp4'  # The Hub plays a file of this name beside the card.
 _USAGE = '''DIRECTORY is that of this file, such as
-`huggingface_hub.snapshot_download(NAME)`; `pip install impala_tf` installs what
+`huggingface_hub.snapshot_download(NAME)`. The package impala_tf
 plays it.
 
 ```python
