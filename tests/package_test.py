@@ -93,7 +93,8 @@ def test_shipped_agent_has_the_score_of_its_card(name):
   mean, error = _mean(huggingface_hub.ModelCard.load(
       ROOT / 'testdata' / 'agents' / name / 'README.md'))
   (score,) = impala_tf.evaluate(name, 20, seed=1).values()
-  # That of the card is over 200 games.
+  # That of the card is over 100 games or 200; it may be without any loss.
+  error = max(error, 0.02 * abs(mean))
   assert abs(score.mean - mean) <= 3 * error * (1 + 200 / 20)**0.5
 
 

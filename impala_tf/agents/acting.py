@@ -225,7 +225,8 @@ class Policy:
     self._graph = tf.function(step, autograph=False).get_concrete_function(
         *specs, tf.TensorSpec(self._seed.shape, self._seed.dtype))
     # Kept, since these properties cost 30 us a step. TensorFlow asks for `name`
-    # in C, where a KeyboardInterrupt within the property would be lost.
+    # in C, where a KeyboardInterrupt within the property would be lost; the
+    # graph of that name lives as long as `_graph`.
     self._captured = self._graph.captured_inputs
     self._output_types = self._graph.output_dtypes
     self._named = python_types.SimpleNamespace(name=self._graph.name)

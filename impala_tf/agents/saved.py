@@ -19,6 +19,7 @@ from impala_tf.storage import files
 from impala_tf.storage import shipped
 
 _AGENT_FILE = 'agent.json'
+_DEFAULT_TYPE = 'float32'
 _NO_INTERFACE: Mapping[str, Any] = types.MappingProxyType({})
 _KINDS = {agent.kind: agent for agent in (
     agent_lib.Agent, a3c_agents.QAgent, a3c_agents.SeparateAgent)}
@@ -48,7 +49,7 @@ def describe_agent(run_dir: str, agent: agent_lib.Agent,
       'num_tasks': agent.num_tasks,
       'kind': agent.kind,
       'interface': dict(interface),
-      **({'parameters': 'float16'} if is_float16 else {}),
+      'parameters': 'float16' if is_float16 else _DEFAULT_TYPE,
   }
   text = json.dumps(description, indent=2) + '\n'
   _refuse_another(run_dir, json.loads(text))
@@ -69,7 +70,7 @@ def _refuse_another(run_dir: str, description: Dict[str, Any]) -> None:
     old = json.loads(files.read(os.path.join(directory, _AGENT_FILE)))
     # Facts and options that came later have their defaults.
     old = {'num_features': 0, 'has_action_mask': False,
-           'kind': agent_lib.Agent.kind, **old}
+           'kind': agent_lib.Agent.kind, 'parameters': _DEFAULT_TYPE, **old}
     old.update(dataclasses.asdict(config_lib.AgentConfig(**old['config'])))
   except files.RemoteError:
     raise
@@ -145,7 +146,9 @@ def load_agent(run_dir: str,
               description.get('has_action_mask', False))
   learner = tf.Module()
   learner.num_frames = tf.Variable(0, dtype=tf.int64)
-  stored = _rounded(agent) if 'parameters' in description else agent
+  stored = agent
+  if description.get('parameters', _DEFAULT_TYPE) != _DEFAULT_TYPE:
+    stored = _rounded(agent)
   restored = checkpoint.restore(
       {'agent': stored, 'learner': learner}, checkpoint.find(run_dir, which),
       whole=False)
@@ -161,10 +164,13 @@ def load_agent(run_dir: str,
 
 
 def _rounded(agent: agent_lib.Agent) -> tf.Module:
-  """Copies an agent's variables; `values` are float16 instead of float32."""
+  """Copies an agent's variables; matrices among `values` are float16.
+
+  Vectors, among them moments beyond float16's 65,504, stay float32.
+  """
   module = tf.Module()
   module.values = [
-      tf.Variable(tf.cast(v, tf.float16 if v.dtype == tf.float32 else v.dtype))
+      tf.Variable(tf.cast(v, tf.float16) if v.shape.rank > 1 else v)
       for v in agent.variables]
   return module
 

@@ -54,8 +54,8 @@ def _parse_args() -> argparse.Namespace:
   parser.add_argument('--gpu', action='store_true',
                       help='let the agent use a GPU, which a learner may need')
   parser.add_argument('--output', help='where to write the result as JSON '
-                      '(default: RUN_DIR/evaluation.json, '
-                      'evaluation_varied.json with --gin_binding, or '
+                      '(default: RUN_DIR/evaluation.json, with _varied at '
+                      'the end of its name for a --gin_binding, or '
                       'RUN_DIR/evaluation_SUITE.json)')
   parser.add_argument('--record', nargs='?', metavar='RESULTS.csv',
                       const=recorded_results.DEFAULT_PATH,
@@ -140,9 +140,8 @@ def _suite_and_levels(args: argparse.Namespace, trained_on: str
 
 
 def _output(args: argparse.Namespace, suite: Optional[suite_lib.Suite]) -> str:
-  name = f'evaluation_{suite.name}.json' if suite else 'evaluation.json'
-  if args.gin_binding and not suite:
-    name = 'evaluation_varied.json'  # The run's own stays.
+  name = '_'.join(['evaluation', *([suite.name] if suite else []),
+                   *(['varied'] if args.gin_binding else [])]) + '.json'
   # Results of an agent in the box stay out of it.
   directory = args.run_dir if files.exists(args.run_dir) else ''
   output = args.output or os.path.join(directory, name)

@@ -23,6 +23,7 @@ from impala_tf.runs import recorded_results
 from impala_tf.runs import run_directory
 from impala_tf.runtime import command_names
 from impala_tf.runtime import gpus
+from impala_tf.runtime import stop_signals
 from impala_tf.runtime import user_modules
 from impala_tf.storage import files
 from impala_tf.storage import hub
@@ -50,7 +51,8 @@ def _parse_args() -> argparse.Namespace:
                       '%(default)s)')
   parser.add_argument('--push_to_hub', metavar='USER/MODEL',
                       help='upload the directory, with a card, as this model '
-                      'of the Hugging Face Hub; first run hf auth login')
+                      'of the Hugging Face Hub, public if it is new; first '
+                      'run hf auth login')
   args = parser.parse_args()
   if args.push_to_hub:
     args.card = True
@@ -62,6 +64,7 @@ def _parse_args() -> argparse.Namespace:
 
 
 @program.returning_exit_code
+@stop_signals.interrupting()
 def main() -> None:
   """Writes the directory whole or not at all; prints its content."""
   args = _parse_args()
@@ -93,7 +96,7 @@ def main() -> None:
       files.write(gin_config.config_path(str(new)),
                   gin_config.dumps(config).encode('utf-8'))
     if args.card:
-      _add_card(str(new), run_dir, config, loaded, args.license)
+      _add_card(str(new), run_dir, config, loaded, args)
     os.rename(new, output)
   except BaseException:
     shutil.rmtree(new, ignore_errors=True)
@@ -110,28 +113,39 @@ def main() -> None:
 
 
 def _add_card(directory: str, run_dir: str, config: config_lib.Config,
-              loaded: Any, licence: str) -> None:
+              loaded: Any, args: argparse.Namespace) -> None:
   """Writes card and video; raises UserError without scores of this agent."""
-  path = os.path.join(run_dir, 'evaluation.json')
+  suite, _ = scores.scored_levels(config.environment.level)
+  path = os.path.join(
+      run_dir, f'evaluation_{suite.name}.json' if suite else 'evaluation.json')
   results: List[recorded_results.Result] = []
   if files.exists(path):
     results = [recorded_results.of_evaluation(run_dir, result)
                for result in suite_results.read_levels(path).values()
-               if 'gin_binding' not in result]
+               if not result.get('gin_binding')
+               and not result.get('interrupted')]
   if not results or any(
       result.frames != loaded.num_frames for result in results):
+    number = loaded.checkpoint.rpartition('-')[2]
+    command = ' '.join([command_names.command('evaluate'), args.run_dir,
+                        f'--checkpoint={number}', *user_modules.flags()])
     raise config_lib.UserError(
         f'{path} has no score after {loaded.num_frames:,d} frames for the '
-        f'card; run {command_names.command("evaluate")} {run_dir}')
+        f'card; run {command}')
   about = {
       'observations': f'{loaded.observation_spec.dtype} '
                       f'{list(loaded.observation_spec.shape)}',
       'environment arguments': dict(config.environment.kwargs) or '',
       "the author's modules": ' '.join(user_modules.flags()),
+      'parameters': 'rounded to float16 after this score' * args.float16,
+      'began from': '; '.join(
+          entry['began_from'] for entry in history.read(run_dir)
+          if 'began_from' in entry),
       'config changed': '; '.join(
           change for entry in history.read(run_dir)
           for change in entry.get('changed', []))}
-  card = model_card.make(results, config.experiment.algorithm, licence, about)
+  card = model_card.make(results, config.experiment.algorithm, args.license,
+                         about)
   files.write(os.path.join(directory, model_card.FILE), card.encode('utf-8'))
   film = scores.Games(
       1, 0, False, os.path.join(directory, model_card.VIDEO))

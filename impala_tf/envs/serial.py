@@ -65,6 +65,8 @@ class Simulators:
         return self._make(i, seed)
     except config_lib.ConfigError:
       raise
+    except bdb.BdbQuit as error:  # The user quits at a breakpoint.
+      raise KeyboardInterrupt from error
     except ERRORS as error:
       raise config_lib.ConfigError(
           f'{self._name} does not start: {files.one_line(error, None)}'
@@ -125,7 +127,7 @@ class SerialEnvironment(environment.BatchedEnvironment):
       yield
     except (config_lib.UserError, environment.SimulatorError):
       raise
-    except bdb.BdbQuit as error:  # The user quits at a breakpoint.
+    except bdb.BdbQuit as error:
       raise KeyboardInterrupt from error
     except ERRORS as error:
       raise environment.SimulatorError(

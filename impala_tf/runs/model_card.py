@@ -22,6 +22,8 @@ action = policy.act(observation)  # As the environment gives it.
 policy.reset()  # After an episode.
 ```
 
+`help(policy.act)` says what agents with memory, masks or instructions need.
+
 ```
 impala-tf evaluate DIRECTORY --episodes=1
 ```'''
@@ -55,7 +57,7 @@ def make(results: Sequence[recorded_results.Result], algorithm: str,
       'command': f'`{first.command}`' if first.command else '',
       'commit': first.commit, 'licence': licence, **about}
   lines = [
-      '---', json.dumps(facts, indent=1), '---',
+      '---', json.dumps(facts, indent=1, ensure_ascii=False), '---',
       f'# {algorithm} on {", ".join(result.task for result in results)}', '',
       f'![One game]({VIDEO})', '',
       '| level | mean return ± standard error | games | protocol |',
@@ -63,12 +65,14 @@ def make(results: Sequence[recorded_results.Result], algorithm: str,
       *(f'| {result.task} | {_score(result)} | {result.games} | '
         f'{result.protocol} |' for result in results), '',
       '| | |', '|---|---|',
-      *(f'| {name} | {value} |' for name, value in origin.items()
-        if value not in ('', None)), '',
+      *('| {} | {} |'.format(name, str(value).replace('|', r'\|'))
+        for name, value in origin.items() if value not in ('', None)), '',
       _USAGE]
   return '\n'.join(lines) + '\n'
 
 
 def _score(result: recorded_results.Result) -> str:
   """Formats a score as the Hub's leaderboards read it."""
-  return f'{result.score:.2f} +/- {result.standard_error or 0.:.2f}'
+  if result.standard_error is None:
+    return f'{result.score:.2f}'
+  return f'{result.score:.2f} +/- {result.standard_error:.2f}'

@@ -72,8 +72,8 @@ class StopSignals:
 def uninterrupted() -> Iterator[None]:
   """Puts off stop signals until the end of the context.
 
-  The deadline of `interrupting` counts from a signal's arrival. A repeated one
-  is handled at once.
+  The deadline of `interrupting` counts from a signal's arrival: it ends the
+  process if the context takes longer. A repeated signal is handled at once.
   """
   signals = StopSignals(note_first_only=True)
   try:
@@ -109,7 +109,8 @@ def interrupting() -> Iterator[None]:
       for (number,) in iter(lambda: written.read(1), b''):
         if number not in STOP_SIGNALS or has_ended.wait(_REPEAT_SECS):
           continue
-        if not noted:  # It came right before a call that it has not cut short.
+        # It came right before a call that it has not cut short.
+        if not noted and signal.getsignal(number) is interrupt:
           signal.pthread_kill(threading.main_thread().ident, number)
         if not has_ended.wait(_CLOSE_SECS):
           leftovers.kill(mark)

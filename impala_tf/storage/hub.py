@@ -31,4 +31,5 @@ def upload(directory: str, name: str) -> str:
   except Exception as error:  # Of several libraries.
     raise files.RemoteError(
         errno.EIO, f'{directory} is written, but the Hub has not taken it as '
-        f'{name}: {files.one_line(error)}') from error
+        f'{name}: {files.one_line(error)}; try again with hf upload {name} '
+        f'{directory}') from error

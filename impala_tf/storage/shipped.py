@@ -61,13 +61,13 @@ def find_agent(run_dir: str | os.PathLike) -> str:
   box has no such agent.
   """
   run_dir = os.fspath(run_dir)
+  name = run_dir.removeprefix(_BOX)
   if os.path.exists(run_dir):
     return run_dir
-  names = sorted(path.name for path in _AGENTS.iterdir() if path.is_dir())
-  name = run_dir.removeprefix(_BOX)
-  if name in names:
+  if name and (_AGENTS / name / 'config.gin').is_file():
     return str(_AGENTS / name)
   if name != run_dir:
+    names = sorted(path.name for path in _AGENTS.iterdir() if path.is_dir())
     raise config_lib.UserError(
         f'there is no agent {run_dir}; choose {" or ".join(names)}')
   return run_dir

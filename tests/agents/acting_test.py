@@ -140,9 +140,10 @@ def test_memory_is_carried_from_call_to_call(use_lstm):
 
 
 def _interrupted(function, call):
-  """Raises an interrupt in one call of Python code; returns its name or None.
+  """Raises an interrupt in one call of Python code within `function`.
 
-  None if the interrupt has left `function`, () if there are fewer calls.
+  Returns None if the interrupt left `function`, and the name of the called code
+  if it was lost; () if there are fewer calls.
   """
   name, num_calls = (), 0
 

@@ -1,6 +1,7 @@
 """Tests of signals to stop, which count within the context only."""
 
 import signal
+import time
 
 import pytest
 
@@ -103,6 +104,19 @@ def test_signal_that_came_right_before_a_system_call_interrupts_it():
       time.sleep(1000)
     finally:
       print('closed', flush=True)''', 0) == 128 + signal.SIGTERM
+
+
+def test_one_signal_is_no_repeated_one_while_the_main_thread_is_in_c():
+  made = []
+  with pytest.raises(KeyboardInterrupt):
+    with stop_signals.interrupting(), stop_signals.uninterrupted():
+      signal.raise_signal(signal.SIGTERM)
+      # So long that a second signal would be another request.
+      signal.pthread_sigmask(signal.SIG_BLOCK, stop_signals.STOP_SIGNALS)
+      time.sleep(1.2)
+      signal.pthread_sigmask(signal.SIG_UNBLOCK, stop_signals.STOP_SIGNALS)
+      made.append(True)
+  assert made
 
 
 def test_signals_while_endings_are_played_say_nothing():
