@@ -227,7 +227,7 @@ from impala_tf.runs import gin_config
 from impala_tf.storage import shipped
 environment = impala_tf.make_environment('catch', num_envs=2)
 print(impala_tf.__file__, environment.reset().observation.shape)
-impala_tf.load_policy(shipped.find_agent('box/pong'))
+impala_tf.load_policy(shipped.find_agent('pong'))
 sweep = gin_config.load_sweep('small_tasks', shipped.SWEEPS)
 for name in ('laser/catch_delayed', *sweep.tasks.values()):
   gin_config.load(name)

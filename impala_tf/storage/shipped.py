@@ -18,7 +18,6 @@ _IS_INSTALLED = (_PACKAGE / 'configs').is_dir()
 ROOT = _PACKAGE if _IS_INSTALLED else _PACKAGE.parent
 _CONFIGS = ROOT / 'configs'
 _AGENTS = ROOT / ('box' if _IS_INSTALLED else 'testdata/agents')
-_BOX = 'box/'
 # Directories within configs/ whose files are not configs of single runs.
 SWEEPS = 'sweeps'
 POPULATIONS = 'populations'
@@ -55,19 +54,11 @@ def find_config(path: str, kind: str = '') -> str:
 
 
 def find_agent(run_dir: str | os.PathLike) -> str:
-  """Returns the directory of an agent like 'pong', or `run_dir` itself.
+  """Returns the directory of a shipped agent, such as 'pong', or `run_dir`.
 
-  An existing path wins; 'box/pong' is the same name. Raises UserError if the
-  box has no such agent.
+  An existing path wins.
   """
   run_dir = os.fspath(run_dir)
-  name = run_dir.removeprefix(_BOX)
-  if os.path.exists(run_dir):
-    return run_dir
-  if name and (_AGENTS / name / 'config.gin').is_file():
-    return str(_AGENTS / name)
-  if name != run_dir:
-    names = sorted(path.name for path in _AGENTS.iterdir() if path.is_dir())
-    raise config_lib.UserError(
-        f'there is no agent {run_dir}; choose {" or ".join(names)}')
-  return run_dir
+  shipped = _AGENTS / run_dir
+  is_name = run_dir and not os.path.exists(run_dir)
+  return str(shipped) if is_name and shipped.is_dir() else run_dir

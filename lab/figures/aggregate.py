@@ -16,10 +16,10 @@ from impala_tf.plots import intervals
 from impala_tf.plots import pictures
 from impala_tf.runs import metrics
 from impala_tf.suites import levels as levels_lib
+from lab.figures import score_tables
 
 _RUNS = pathlib.Path(__file__).parents[2] / 'testdata' / 'atari'
 _LONGEST = {'pong': 'seed_1'}  # Of the others '40_million'.
-_PAPERS = 'IMPALA (shallow)'
 _SUITE = levels_lib.SUITES['atari57']
 _NUM_POINTS = 200
 _LEAST = 0.01  # Share of a human's score, below which the axes end.
@@ -54,8 +54,7 @@ def draw():
       axes.plot(points, score, color='0.7', linewidth=0.8, label='each game')
     values = np.array(list(scores.values()))
     axes.plot(points, np.median(values, axis=0),
-              color=pictures.COLOURS[0], linestyle='-',
-              label='median')
+              color=pictures.COLOURS[0], linestyle='-', label='median')
     axes.plot(points, intervals.interquartile_mean(values),
               color=pictures.COLOURS[2], linestyle='-',
               label='interquartile mean')
@@ -66,7 +65,7 @@ def draw():
   by_frames.set_ylabel('human-normalised score')
   shares = np.geomspace(_LEAST, 20, _NUM_POINTS)
   papers = [_SUITE.human_normalised_score(
-      f'atari/{game}', _SUITE.paper[_PAPERS][f'atari/{game}'])
+      f'atari/{game}', _SUITE.paper[score_tables.PAPERS][f'atari/{game}'])
             for game in scores]
   for finals, colour, label in (
       (values[:, -1], 'black', 'here'),

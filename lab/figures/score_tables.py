@@ -29,7 +29,7 @@ from lab.figures import tables
 Results = Sequence[recorded_results.Result]
 
 PATH = pathlib.Path(__file__).parents[2] / recorded_results.DEFAULT_PATH
-_PAPERS = 'IMPALA (shallow)'  # Its experts, after 200 million frames.
+PAPERS = 'IMPALA (shallow)'  # Its experts, after 200 million frames.
 _TABLE = re.compile(r'(<!-- scores: (.*?) -->\n).*?(<!-- end of scores -->)',
                     re.DOTALL)
 _UNSAID = re.compile(  # The same task in another run.
@@ -64,7 +64,7 @@ def scores(results: Results) -> str:
   rows = []
   for (config, changes, protocol, millions, task), group in _grouped(results):
     suite = levels_lib.suite_of(task)
-    paper = suite.paper[_PAPERS].get(task) if suite else None
+    paper = suite.paper[PAPERS].get(task) if suite else None
     rows.append([
         f'{task}, {changes}' if changes else task, f'`{config}`', millions,
         str(len(group)), _span([r.minutes for r in group], 1),
@@ -134,7 +134,7 @@ def aggregates(results: Results) -> str:
     suite = levels_lib.SUITES['atari57']
     games = list(dict.fromkeys(r.task for r in runs))
     ours = [suite.human_normalised_score(r.task, r.score) for r in runs]
-    papers = [suite.human_normalised_score(game, suite.paper[_PAPERS][game])
+    papers = [suite.human_normalised_score(game, suite.paper[PAPERS][game])
               for game in games]
     for who, values, strata in (
         (f'after {millions} million frames', ours, [r.task for r in runs]),

@@ -45,8 +45,7 @@ def test_help_lists_all_verbs_which_are_the_programs_and_scripts():
     ([], 'required: VERB; --help lists'),
     (['train', 'ctach'], 'there is no file ctach; did you mean catch?'),
     (['sweep', 'small_taks', '--sweep_dir=x'], 'did you mean small_tasks?'),
-    (['population', 'pbd', '--population_dir=x'], 'did you mean pbt?'),
-    (['evaluate', 'box/pnog'], 'there is no agent box/pnog; choose')])
+    (['population', 'pbd', '--population_dir=x'], 'did you mean pbt?')])
 def test_what_is_not_there_is_refused_with_the_nearest(
     tmp_path, arguments, words):
   ran = programs.run('impala_tf', *arguments, cwd=tmp_path)
