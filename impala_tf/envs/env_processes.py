@@ -30,6 +30,7 @@ from impala_tf.envs import environment as environment_lib
 from impala_tf.runtime import bound_to_parent
 from impala_tf.runtime import child
 from impala_tf.runtime import output
+from impala_tf.runtime import stop_signals
 from impala_tf.runtime import user_modules
 from impala_tf.storage import files
 
@@ -132,6 +133,7 @@ class Workers:
     self._processes: List[process_lib.BaseProcess] = []
     self._connections: List[connection_lib.Connection] = []
     self._selector = selectors.DefaultSelector()
+    stop_signals.opened(self)
     try:
       self._start(make, memory, num_processes)
       while self._num_started < num_processes:
@@ -268,6 +270,7 @@ class Workers:
       process.join()
     self._selector.close()
     self._answers.close()  # Last, so that workers at a step can answer.
+    stop_signals.closed(self)
 
 
 @output.never_failing()  # Simulators may print.

@@ -50,6 +50,7 @@ class Simulators:
     self._numbers = copies.numbers()
     self._num_remade = 0
     self._simulators: List[Any] = []
+    stop_signals.opened(self)
     try:
       for i in range(num_envs):
         # Half a simulator could not be closed.
@@ -91,6 +92,7 @@ class Simulators:
     """Closes all, which are then forgotten; may be called twice."""
     while self._simulators:
       close(self._simulators.pop())
+    stop_signals.closed(self)
 
 
 class SerialEnvironment(environment.BatchedEnvironment):

@@ -5,7 +5,7 @@ import os
 import signal
 import threading
 import time
-from typing import Any, Callable, Dict, Iterator, List, Optional
+from typing import Any, Callable, Dict, Iterator, List, Optional, Set
 
 from impala_tf.runtime import leftovers
 
@@ -16,6 +16,8 @@ _ONE_REQUEST_SECS = 1.
 # More than `env_processes` gives its processes, less than a supervisor waits.
 _CLOSE_SECS = 6.5
 _REPEAT_SECS = 0.1
+
+_open: Optional[Set[Any]] = None  # Within `interrupting`.
 
 
 def handle(handler: Callable[[int, Any], None]) -> Dict[int, Any]:
@@ -84,6 +86,21 @@ def uninterrupted() -> Iterator[None]:
       signal.raise_signal(signals.first)
 
 
+def opened(resource: Any) -> None:
+  """Has `interrupting` close a resource at its end, unless `closed` is called.
+
+  A signal can come when a resource is there but no `Closing` has it yet.
+  """
+  if _open is not None:
+    _open.add(resource)
+
+
+def closed(resource: Any) -> None:
+  """Takes back `opened`; may be called twice."""
+  if _open is not None:
+    _open.discard(resource)
+
+
 class Closing(contextlib.closing):
   """A `contextlib.closing` that stop signals do not cut short."""
 
@@ -99,6 +116,8 @@ def interrupting() -> Iterator[None]:
   Environments are closed on its way out. If that takes too long, since a
   simulator hangs, the process ends. All processes that it has started end, too.
   """
+  global _open
+  _open = set()
   noted: List[int] = []
   has_ended = threading.Event()
   reading, writing = os.pipe()
@@ -128,7 +147,12 @@ def interrupting() -> Iterator[None]:
   handlers = handle(interrupt)
   try:
     with leftovers.killed_at_end() as mark:
-      yield
+      try:
+        yield
+      finally:
+        with uninterrupted():
+          for resource in list(_open):
+            resource.close()
   except Exception as error:
     if noted:  # Libraries have made another error of it.
       raise KeyboardInterrupt(noted[0]) from error
@@ -137,5 +161,6 @@ def interrupting() -> Iterator[None]:
     for signum, handler in handlers.items():
       signal.signal(signum, handler)
     signal.set_wakeup_fd(old_writing)
+    _open = None
     has_ended.set()
     os.close(writing)

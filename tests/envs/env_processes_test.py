@@ -4,6 +4,7 @@ import contextlib
 import functools
 import pathlib
 import re
+import signal
 import time
 
 import numpy as np
@@ -14,6 +15,7 @@ from impala_tf import config as config_lib
 from impala_tf.envs import copies
 from impala_tf.envs import env_processes
 from impala_tf.envs import gym
+from impala_tf.runtime import stop_signals
 from impala_tf.runtime import user_modules
 from tests.fixtures import locks
 from tests.fixtures import programs
@@ -227,6 +229,15 @@ def test_environments_may_have_processes_and_all_are_closed(
   pool.close()
   assert not list(tmp_path.iterdir())
   assert not any(map(programs.is_alive, children))
+
+
+def test_stop_before_a_context_has_them_lets_them_close(
+    start_workers, tmp_path):
+  with pytest.raises(KeyboardInterrupt), stop_signals.interrupting():
+    start_workers(functools.partial(
+        worker_environments.parental, tmp_path, None, 0), 3).recv(min_ready=3)
+    signal.raise_signal(signal.SIGTERM)
+  assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.slow

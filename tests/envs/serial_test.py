@@ -213,15 +213,21 @@ def test_simulators_are_closed_if_one_cannot_be_made():
   assert [simulator.is_closed for simulator in made] == [True, True, False]
 
 
-def test_stop_while_a_simulator_is_made_waits_for_it_and_all_are_closed():
+@pytest.mark.parametrize('stopped_at, num_made', [(1, 2), (3, 3)])
+def test_stop_waits_for_a_simulator_being_made_and_all_are_closed(
+    stopped_at, num_made):
   made = []
 
-  def make(i, seed):
-    if i == 1:
+  def stop(now):
+    if now == stopped_at:
       signal.raise_signal(signal.SIGTERM)
+
+  def make(i, seed):
+    stop(i)
     made.append(_Simulator(0))
     return made[-1]
 
   with pytest.raises(KeyboardInterrupt), stop_signals.interrupting():
     serial.Simulators(make, 3, 0)
-  assert [simulator.is_closed for simulator in made] == [True, True]
+    stop(3)  # Before a context of the caller's has begun.
+  assert [simulator.is_closed for simulator in made] == [True] * num_made
