@@ -3,6 +3,7 @@
 import builtins
 import json
 import logging
+import re
 
 from absl import logging as absl_logging
 import pytest
@@ -14,10 +15,11 @@ _ROW = {'frames': 1_250_000, 'secs': 500., 'frames_per_sec': 2_500.4,
         'policy_lag': 3.26}
 
 
-def _line(log_interval_secs=5.):
-  return progress.ProgressLine(config_lib.Config(
-      experiment=config_lib.ExperimentConfig(
-          total_frames=10_000_000, log_interval_secs=log_interval_secs)))
+def _line(log_interval_secs=5., **kwargs):
+  experiment = config_lib.ExperimentConfig(
+      total_frames=10_000_000, log_interval_secs=log_interval_secs)
+  return progress.ProgressLine(
+      config_lib.Config(experiment=experiment), **kwargs)
 
 
 def test_line_by_hand():
@@ -43,19 +45,23 @@ def test_scores_are_shown_once_there_are_any(values, start):
 @pytest.mark.parametrize('frames, speed, eta', [
     (0, 1., '1 day, 3:46:40'), (99_940, 1., '0:01:00'),
     (100_320, 1., '0:00:00'),
-    (0, 0., '?')])
-def test_time_left(frames, speed, eta):
+    (9, 0., '')])
+def test_time_left_is_shown_once_the_speed_is_known(frames, speed, eta):
   row = dict(_ROW, frames=frames, frames_per_sec=speed)
-  assert f'ETA {eta} ' in progress.format_row(row, 100_000)
+  wanted = f' · {speed:.0f} frames/s · ETA {eta} · lag' if eta else '%) · lag'
+  assert wanted in progress.format_row(row, 100_000)
 
 
-def test_remarks_of_learners_are_shown_once_before_the_first_row(
+def test_silence_and_remarks_are_shown_once_before_the_first_row(
     tmp_path, capsys):
   (tmp_path / 'logs').mkdir()
   (tmp_path / 'logs' / 'learner.log').write_text(
       'W00 noise\nnote: it drifts\n' * 2 + 'note: other\n')
-  with _line() as line:
+  with _line(clock=iter([0., 9.9, 10., 99.]).__next__) as line:
     newest = progress.NewestRow(str(tmp_path))
+    for said in '', f'waiting.* {tmp_path}/logs\\)\n$', '':
+      newest.show(line)
+      assert re.match(said or '$', capsys.readouterr().out)
     for _ in range(2):
       with (tmp_path / 'metrics.jsonl').open('a') as rows:
         rows.write(json.dumps(_ROW) + '\n')
@@ -71,9 +77,9 @@ def test_line_is_printed_anew_every_two_seconds(capsys):
   lines = capsys.readouterr().out.splitlines()
   assert [text.partition(' frames')[0] for text in lines] == [
       '125', '2,125', '4,125', '4,625']
-  # Of the first nothing but its own speed is known.
-  assert ['1,000 frames/s' in text for text in lines] == [
-      False, True, True, True]
+  # The speed before the first is that of a start.
+  assert [text.split(' · ')[1] for text in lines] == [
+      'lag 3.3', *3 * ['1,000 frames/s']]
 
 
 def test_line_goes_on_with_a_learner_that_lost_a_part_of_its_time(capsys):
