@@ -117,7 +117,12 @@ class Converter:
     self.remarks = [
         f'observations {list(image.space.shape)}{_place(image.path)} are taken '
         f'for pictures of {image.space.shape[0]} channels, which come first'
-        for image in self._images if image.is_first]
+        for image in self._images if image.is_first] + [
+            f'observations {list(part.shape)}{_place(path)} are taken for mere '
+            'numbers: beside other parts, a picture has at least '
+            f'{MIN_IMAGE_SIZE} x {MIN_IMAGE_SIZE} pixels'
+            for path, part in self._vectors
+            if pictures and part.dtype == np.uint8 and len(part.shape) == 3]
 
   def leave_scale(self) -> None:
     """Leaves pictures of the space's shape in their unit, for policies.

@@ -2,11 +2,12 @@
 
 import datetime
 import logging
+import math
 import os
 import pathlib
 import threading
 import time
-from typing import Optional
+from typing import Callable, Optional
 
 import rich.console
 import rich.live
@@ -23,13 +24,10 @@ from impala_tf.storage import files
 def format_row(row: metrics.Row, total_frames: int) -> str:
   """Returns a line: return, frames, speed, time left, policy lag, entropy.
 
-  The important parts come first, since narrow terminals cut the end off.
+  The important parts come first, since narrow terminals cut the end off. An
+  unknown speed is 0.
   """
   frames, speed = row['frames'], row['frames_per_sec']
-  left = '?'
-  if speed:
-    left_secs = max(total_frames - frames, 0) / speed
-    left = str(datetime.timedelta(seconds=round(left_secs)))
   parts = []
   if row.get('episode_return') is not None:
     parts.append(f'return {row["episode_return"]:.2f} '
@@ -40,15 +38,19 @@ def format_row(row: metrics.Row, total_frames: int) -> str:
     cut = row.get('evaluated_cut')
     parts.append(f'evaluated {row["evaluated_return"]:.2f}' +
                  (f' ({cut} games cut off)' if cut else ''))
-  parts += [f'{frames:,d} frames ({frames / total_frames:.1%})',
-            f'{speed:,.0f} frames/s', f'ETA {left}',
-            f'lag {row["policy_lag"]:.1f}']
+  parts.append(f'{frames:,d} frames ({frames / total_frames:.1%})')
+  if speed:
+    left = round(max(total_frames - frames, 0) / speed)
+    parts += [f'{speed:,.0f} frames/s',
+              f'ETA {datetime.timedelta(seconds=left)}']
+  parts.append(f'lag {row["policy_lag"]:.1f}')
   if row.get('entropy') is not None:
     parts.append(f'entropy {row["entropy"]:.2f}')
   return ' · '.join(parts)
 
 
 _REMOTE_INTERVAL_SECS = 5.
+_SILENT_SECS = 10.  # Without an update, before a line says why.
 _NOTEBOOK_WIDTH = 120  # Of a line, so that nothing of the last one stays.
 
 
@@ -59,7 +61,8 @@ class ProgressLine:
   above it, but of other libraries' only warnings.
   """
 
-  def __init__(self, config: config_lib.Config):
+  def __init__(self, config: config_lib.Config,
+               clock: Callable[[], float] = time.monotonic):
     """Prepares a line that changes every `log_interval_secs` at most.
 
     A run in one process may have a hundred rows a second.
@@ -67,6 +70,8 @@ class ProgressLine:
     self._total_frames = config.experiment.total_frames
     self._interval_secs = config.experiment.log_interval_secs
     self._signs = warning_signs.WarningSigns(config)
+    self._clock = clock
+    self._silent_until = clock() + _SILENT_SECS
     self._shown: metrics.Row = {}
     self._newest: metrics.Row = {}
     self._console = rich.console.Console(highlight=False)
@@ -109,13 +114,22 @@ class ProgressLine:
         0 <= row['secs'] - self._shown['secs'] < self._interval_secs):
       self._show(row)
 
+  def explain_silence(self, log_dir: str) -> None:
+    """Says once that there is no row yet, if that takes long."""
+    if not self._shown and self._clock() >= self._silent_until:
+      self._silent_until = math.inf
+      self._print('waiting for the first update: environments start and play '
+                  f'(logs in {log_dir})')
+
   def _show(self, row: metrics.Row) -> None:
+    # The speed since the last line, whatever rows came between. That of the
+    # first is unknown: processes have started meanwhile.
     secs = row['secs'] - self._shown.get('secs', row['secs'])
-    if secs > 0:  # The speed since the last line, whatever rows came between.
-      frames = row['frames'] - self._shown['frames']
-      row = {**row, 'frames_per_sec': frames / secs}
-    self._newest = self._shown = row
-    line = format_row(row, self._total_frames)
+    speed = (row['frames'] - self._shown['frames']) / secs if secs > 0 else 0.
+    self._newest = self._shown = {**row, 'frames_per_sec': speed}
+    self._print(format_row(self._shown, self._total_frames))
+
+  def _print(self, line: str) -> None:
     if self._live:
       self._live.update(rich.text.Text(line, no_wrap=True), refresh=True)
     elif self._console.is_jupyter:
@@ -172,6 +186,8 @@ class NewestRow:
     if row:
       self._show_remarks()
       line.show(row)
+    else:
+      line.explain_silence(self._log_dir)
 
   def _show_remarks(self) -> None:
     if self._has_remarked:

@@ -120,9 +120,10 @@ def _threads(config: config_lib.Config, cores: int) -> _Size:
       config.agent.torso, _LEARNER_SHARE['shallow'])  # The user's own.
   learning = share * config.learner.batch_size / config.num_fresh
   share = learning / (learning + 1 - share)  # It grows with replay.
-  among = f' for {num_learners} learners' if num_learners > 1 else ''
+  among = f', shared by {num_learners} learners' if num_learners > 1 else ''
   return _Size(min(cores, math.ceil(share * cores / num_learners + 0.5)),
-               f'{share:.0%} of {of_cores}{among}, and half of one')
+               f'learning takes about {share:.0%} of {of_cores}{among}; '
+               'rounded up, with half a core to spare')
 
 
 def fit(config: config_lib.Config,

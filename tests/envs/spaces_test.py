@@ -55,6 +55,8 @@ def test_without_images_there_is_one_vector(space, vector):
   np.testing.assert_array_equal(observed.observation, np.float32(vector))
   converter.observation_spec.validate(observed.observation)
   assert observed.features == () and converter.num_features == 0
+  assert [text[:28] for text in spaces.Converter(space, True).remarks] == (
+      ['observations [1, 1, 2] at [1'] * isinstance(space, gym_spaces.Tuple))
 
 
 @pytest.mark.parametrize('space, dtype', [

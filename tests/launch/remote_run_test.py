@@ -95,7 +95,7 @@ def test_progress_is_shown_though_nobody_waits_for_it(url):
   write(url, {'frames': 1})
   newest = progress.NewestRow(url)
   shown = []
-  line = argparse.Namespace(show=shown.append)
+  line = argparse.Namespace(show=shown.append, explain_silence=str)
 
   def shows(row):
     newest.show(line)

@@ -14,10 +14,10 @@ _ROW = {'frames': 1_250_000, 'secs': 500., 'frames_per_sec': 2_500.4,
         'policy_lag': 3.26}
 
 
-def _line(log_interval_secs=5.):
+def _line(secs=5., *clock):
   return progress.ProgressLine(config_lib.Config(
       experiment=config_lib.ExperimentConfig(
-          total_frames=10_000_000, log_interval_secs=log_interval_secs)))
+          total_frames=10_000_000, log_interval_secs=secs)), *clock)
 
 
 def test_line_by_hand():
@@ -40,22 +40,23 @@ def test_scores_are_shown_once_there_are_any(values, start):
   assert line.startswith(f'{start}1,250,000 frames')
 
 
-@pytest.mark.parametrize('frames, speed, eta', [
-    (0, 1., '1 day, 3:46:40'), (99_940, 1., '0:01:00'),
-    (100_320, 1., '0:00:00'),
-    (0, 0., '?')])
-def test_time_left(frames, speed, eta):
-  row = dict(_ROW, frames=frames, frames_per_sec=speed)
+@pytest.mark.parametrize('frames, eta', [
+    (0, '1 day, 3:46:40'), (99_940, '0:01:00'), (100_320, '0:00:00')])
+def test_time_left(frames, eta):
+  row = dict(_ROW, frames=frames, frames_per_sec=1.)
   assert f'ETA {eta} ' in progress.format_row(row, 100_000)
 
 
-def test_remarks_of_learners_are_shown_once_before_the_first_row(
+def test_silence_and_remarks_are_shown_once_before_the_first_row(
     tmp_path, capsys):
   (tmp_path / 'logs').mkdir()
   (tmp_path / 'logs' / 'learner.log').write_text(
       'W00 noise\nnote: it drifts\n' * 2 + 'note: other\n')
-  with _line() as line:
+  with _line(5., iter([0., 9.9, 10., 99.]).__next__) as line:
     newest = progress.NewestRow(str(tmp_path))
+    for is_told in False, True, False:
+      newest.show(line)
+      assert (f'{tmp_path}/logs)\n' in capsys.readouterr().out) == is_told
     for _ in range(2):
       with (tmp_path / 'metrics.jsonl').open('a') as rows:
         rows.write(json.dumps(_ROW) + '\n')
@@ -65,15 +66,14 @@ def test_remarks_of_learners_are_shown_once_before_the_first_row(
 
 
 def test_line_is_printed_anew_every_two_seconds(capsys):
-  with _line(log_interval_secs=2.) as line:
+  with _line(2.) as line:
     for n in range(1, 38):  # Eight updates a second.
       line.show(dict(_ROW, frames=125 * n, secs=n / 8, frames_per_sec=7.))
   lines = capsys.readouterr().out.splitlines()
   assert [text.partition(' frames')[0] for text in lines] == [
       '125', '2,125', '4,125', '4,625']
-  # Of the first nothing but its own speed is known.
-  assert ['1,000 frames/s' in text for text in lines] == [
-      False, True, True, True]
+  assert [text.split(' · ')[1] for text in lines] == [
+      'lag 3.3', *3 * ['1,000 frames/s']]  # A start has no speed yet.
 
 
 def test_line_goes_on_with_a_learner_that_lost_a_part_of_its_time(capsys):
