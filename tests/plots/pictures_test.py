@@ -17,7 +17,7 @@ def test_picture_has_its_panels_and_is_written_or_refused(tmp_path):
     pictures.save(figure, str(tmp_path / 'no' / 'x.png'))
   axes[0, 0].plot([[0, 0]], label=['as wide as the figure', 'no narrower one'])
   pictures.share_legend(figure)
-  assert figure.legends[0]._ncols == 1  # pylint: disable=protected-access
+  assert figure.legends[0]._ncols == 1
 
 
 @pytest.mark.parametrize('ending', ['png', 'pdf', 'svg'])
