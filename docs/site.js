@@ -76,8 +76,6 @@ function chooseRecords(table) {
 const tables = document.querySelectorAll('.rst-content table');
 document.querySelectorAll('.rst-content pre').forEach(addButton);
 document.querySelectorAll('.rst-content :not(pre) > code').forEach(allowBreaks);
-document.querySelectorAll('.rst-content p > img:only-child').forEach(
-    (image) => image.parentElement.classList.add('picture'));
 tables.forEach(nameCells);
 let width = 0;
 for (const event of ['load', 'resize']) {

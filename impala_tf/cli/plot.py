@@ -136,7 +136,7 @@ def _to_csv(drawn: Sequence[_Curve]) -> str:
 def _draw(drawn: Sequence[_Curve], args: argparse.Namespace, output: str
           ) -> None:
   from impala_tf.plots import pictures
-  figure, ((axes,),) = pictures.grid(1, 1, width=pictures.PAGE_WIDTH, height=4)
+  figure, ((axes,),) = pictures.grid(1, 1, pictures.PAGE_WIDTH, height=3.4)
   for curve in drawn:
     note = f' ({curve.num_runs} runs)' if curve.num_runs > 1 else ''
     pictures.draw_band(axes, curve.x, curve.band, label=curve.label + note)

@@ -27,7 +27,7 @@ _HEADLINE_TITLE = 'capped mean, human-normalised'
 # Longer names of levels are broken after their domain, and longer lines below
 # them are wrapped, lest the edge of the picture cuts them off.
 _MAX_TITLE_LENGTH = 20
-_MAX_LINE_LENGTH = 28
+_MAX_LINE_LENGTH = 24
 _PALE = {'color': 'grey', 'alpha': 0.4, 'linewidth': 0.8, 'linestyle': '-'}
 _DARK = {'color': pictures.COLOURS[0], 'linewidth': 2., 'linestyle': '-'}
 _COPY = {'color': pictures.COLOURS[1], 'linewidth': 0.8}
@@ -44,13 +44,14 @@ def learning_curves(
       (run.label, metrics.points(run.rows, metrics.HEADLINE))
       for run in runs])]
   for level in dict.fromkeys(itertools.chain(*(run.levels for run in runs))):
-    panels.append((level, [(run.label, run.curve(level))
+    panels.append((level, [(_label_of(run, level), run.curve(level))
                            for run in runs if level in run.levels]))
   panels = [panel for panel in panels if any(points for _, points in panel[1])]
   if not panels:
     return None
   figure, grid = pictures.panels(len(panels))
-  styles = pictures.line_styles([run.label for run in runs])
+  styles = pictures.line_styles(list(dict.fromkeys(
+      label for _, lines in panels for label, _ in lines)))
   for axes, (title, lines) in zip(grid, panels):
     _draw_panel(axes, title, lines, styles)
     suite = levels_lib.suite_of(title)
@@ -59,6 +60,13 @@ def learning_curves(
           run for run in runs if title in run.levels])
   pictures.share_legend(figure, first=styles)
   return figure
+
+
+def _label_of(run: runs_lib.Run, level: str) -> str:
+  """Returns a run's label, less the name of its level that the panel has."""
+  if len(run.levels) > 1:
+    return run.label
+  return run.label.removeprefix(level.partition('/')[2] + '/')
 
 
 def _draw_panel(axes, title: str, lines, styles: Mapping[str, dict]) -> None:

@@ -1,7 +1,7 @@
 """Pictures of runs: one style, axes, bands, and their file.
 
-Every figure begins with `grid` or `panels`, so that all look alike and can be
-read at the width of a page.
+Every figure begins with `grid` or `panels`, so that all look alike. Those made
+by `panels` fit a phone's width, with letters of 9 pixels or more.
 """
 
 import itertools
@@ -20,8 +20,8 @@ from impala_tf import config as config_lib
 from impala_tf.plots import intervals
 from impala_tf.plots import suite_results
 
-PAGE_WIDTH = 7.  # Inches.
-_MAX_COLUMNS = 3  # More panels side by side could not be read on a page.
+PAGE_WIDTH = 4.6  # Inches. Letters of 10 points stay readable on a phone.
+_MAX_COLUMNS = 2  # More panels side by side would be too small there.
 # Okabe and Ito 2008, which people of all kinds of colour vision distinguish;
 # without yellow, which is too pale for lines.
 COLOURS = ('#0072B2', '#D55E00', '#009E73', '#CC79A7', '#E69F00', '#56B4E9',
@@ -82,12 +82,11 @@ def panels(number: int, height: float = 2.4
            ) -> Tuple[matplotlib.figure.Figure, np.ndarray]:
   """Makes a figure as wide as a page, and axes [number], `height` in inches."""
   num_columns = min(number, _MAX_COLUMNS)
-  if number == 4:  # Rather two and two than three and one.
-    num_columns = 2
   figure, axes = grid(math.ceil(number / num_columns), num_columns,
                       PAGE_WIDTH / num_columns, height)
-  for unused in axes.flat[number:]:
-    unused.set_axis_off()
+  if number < axes.size:  # The last one alone in its row is as wide as the row.
+    axes.flat[-1].remove()
+    axes.flat[-2].set_subplotspec(axes.flat[-2].get_gridspec()[-1, :])
   return figure, axes.flatten()[:number]
 
 
@@ -123,13 +122,17 @@ def share_legend(figure: matplotlib.figure.Figure, columns: int = 3,
                  first: Collection[str] = ()) -> None:
   """Puts one legend above all axes, with each label once, `first` ones first.
 
-  Everything must be drawn before.
+  It has fewer columns if it would be wider than the figure. Everything must be
+  drawn before.
   """
   handles = {label: handle for axes in figure.axes for handle, label in zip(
       *axes.get_legend_handles_labels())}
   names = sorted(handles, key=lambda label: label not in first)
-  figure.legend([handles[name] for name in names], names,
-                loc='outside upper center', ncols=columns)
+  legend = figure.legend([handles[name] for name in names], names,
+                         loc='outside upper center', ncols=columns)
+  if columns > 1 and legend.get_window_extent().width > figure.bbox.width:
+    legend.remove()
+    share_legend(figure, columns - 1, first)
 
 
 def line_styles(labels: Sequence[str]) -> dict:

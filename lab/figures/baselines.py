@@ -163,9 +163,7 @@ def figure_4(sweep_dir: str, results: tables.Results):
   cells = dict.fromkeys(map(_cell, results))
   tasks = list(dict.fromkeys(task for task, _ in cells))
   styles = pictures.line_styles(list(dict.fromkeys(v for _, v in cells)))
-  figure, grid = pictures.grid(
-      len(tasks), len(_X_OF_CURVES),
-      pictures.PAGE_WIDTH / len(_X_OF_CURVES), 2.4)
+  figure, grid = pictures.grid(len(tasks), len(_X_OF_CURVES), 2.3, 2.4)
   for (row, task), (column, x) in itertools.product(
       enumerate(tasks), enumerate(_X_OF_CURVES)):
     axes = grid[row, column]

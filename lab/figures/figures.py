@@ -117,9 +117,7 @@ def table_2(results: tables.Results):
 def figure_e1(sweep_dir: str, results: tables.Results):
   """Draws learning curves: a row a task, a column a method, a line a lag."""
   tasks = tables.tasks_of(results)
-  figure, grid = pictures.grid(
-      len(tasks), len(tables.METHODS),
-      pictures.PAGE_WIDTH / len(tables.METHODS), 2.2)
+  figure, grid = pictures.grid(len(tasks), len(tables.METHODS), 1.75, 2.2)
   for (i, task), (j, (method, name)) in itertools.product(
       enumerate(tasks), enumerate(tables.METHODS.items())):
     axes = grid[i, j]
@@ -174,8 +172,7 @@ def lags(results: tables.Results):
 def figure_e2(results: tables.Results):
   """Draws final return against rank: a row a task, a column an arm."""
   tasks, arms = tables.tasks_of(results), tables.arms_of(results)
-  figure, grid = pictures.grid(
-      len(tasks), len(arms), pictures.PAGE_WIDTH / len(arms), 2.2)
+  figure, grid = pictures.grid(len(tasks), len(arms), 2.3, 2.2)
   for (i, task), (j, (suffix, arm)) in itertools.product(
       enumerate(tasks), enumerate(arms.items())):
     axes = grid[i, j]

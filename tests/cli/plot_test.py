@@ -33,7 +33,7 @@ def runs(tmp_path):
 def _colours(path):
   """Returns the picture, and its number of colours that are not grey."""
   image = np.asarray(imageio.v2.imread(path))[..., :3]
-  assert image.shape == (600, 1050, 3)
+  assert image.shape == (510, 690, 3)
   pixels = image.reshape(-1, 3)
   strong = pixels[np.ptp(pixels.astype(int), axis=1) > 100]
   return image, len(np.unique(strong // 64, axis=0))

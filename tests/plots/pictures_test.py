@@ -12,10 +12,12 @@ def test_picture_has_its_panels_and_is_written_or_refused(tmp_path):
   assert axes.shape == (2, 3)
   assert figure.get_size_inches().tolist() == [3, 2]
   pictures.save(figure, str(tmp_path / 'x.png'))
-  # 150 pixels an inch are fine enough for a page.
   assert imageio.v2.imread(tmp_path / 'x.png').shape[1] == 450
   with pytest.raises(config_lib.UserError, match='choose another --output'):
     pictures.save(figure, str(tmp_path / 'no' / 'x.png'))
+  axes[0, 0].plot([[0, 0]], label=['as wide as the figure', 'no narrower one'])
+  pictures.share_legend(figure)
+  assert figure.legends[0]._ncols == 1
 
 
 @pytest.mark.parametrize('ending', ['png', 'pdf', 'svg'])
