@@ -25,8 +25,7 @@ os.environ.setdefault('TF_NUM_INTEROP_THREADS', '1')
 gym.draw_without_display()  # Before a test imports a simulator by itself.
 
 # Explains failed assertions in modules that tests share, too.
-pytest.register_assert_rewrite(
-    'tests.faults', 'tests.fixtures')
+pytest.register_assert_rewrite('tests.faults', 'tests.fixtures')
 
 
 def _report_lab(terminalreporter):

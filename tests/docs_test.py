@@ -75,8 +75,7 @@ def _names(path):
 
 @pytest.mark.parametrize('page', _PAGES)
 def test_links_to_code_name_what_is_there(page):
-  links = re.findall(
-      r'\[`(\w+)\.(\w+)`\]\s*\(\.\./([\w/]+\.py)\)', _text(page))
+  links = re.findall(r'\[`(\w+)\.(\w+)`\]\s*\(\.\./([\w/]+\.py)\)', _text(page))
   for module, name, path in links:
     assert pathlib.Path(path).stem == module
     assert name in _names(_ROOT / path), f'{page}: {module}.{name}'

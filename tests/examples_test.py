@@ -26,8 +26,7 @@ def test_all_files_at_once_in_every_process(tmp_path):
                '--evaluate', *bindings]
   modules = [f'--import=examples/my_{part}.py'
              for part in ('environment', 'network', 'algorithm')]
-  ran = programs.run('impala_tf', 'train', *arguments, *modules,
-                     timeout=300.)
+  ran = programs.run('impala_tf', 'train', *arguments, *modules, timeout=300.)
   assert ran.returncode == 0, ran.stderr
   rows = metrics.read_rows(str(tmp_path))
   assert rows[-1]['frames'] >= 3000 and rows[-1]['loss/kl'] > 0

@@ -147,7 +147,6 @@ def _add_card(directory: str, run_dir: str, config: config_lib.Config,
   card = model_card.make(results, config.experiment.algorithm, args.license,
                          about)
   files.write(os.path.join(directory, model_card.FILE), card.encode('utf-8'))
-  film = scores.Games(
-      1, 0, False, os.path.join(directory, model_card.VIDEO))
+  film = scores.Games(1, 0, False, os.path.join(directory, model_card.VIDEO))
   scores.play_in_turn(film, config, [results[0].task], loaded,
                       lambda level, result: None)

@@ -329,8 +329,7 @@ def test_whole_episode_has_the_length_of_a_power_of_two(num_steps, length):
     env_outputs = buffer.unroll().env_outputs
     rewards = env_outputs.reward.numpy()[:, 0]
     assert len(rewards) == length + 1
-    np.testing.assert_array_equal(rewards[:num_steps + 1],
-                                  range(num_steps + 1))
+    np.testing.assert_array_equal(rewards[:num_steps + 1], range(num_steps + 1))
     assert not rewards[num_steps + 1:].any()
 
 

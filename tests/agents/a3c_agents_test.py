@@ -115,8 +115,7 @@ def _config(use_lstm):
 
 
 def _separate_agent(config, action_size=D):
-  agent = a3c_agents.SeparateAgent(
-      distributions.Gaussian(action_size), config)
+  agent = a3c_agents.SeparateAgent(distributions.Gaussian(action_size), config)
   agent.build(VECTOR)
   return agent
 

@@ -265,8 +265,7 @@ class _Recalling(agent_lib.Agent):
         tf.reshape(tf.expand_dims(observation, 0), observation.shape),
         tf.squeeze(tf.reshape(reward, [1, -1]), axis=0))])
 def test_memory_of_observations_stays_when_others_come(look):
-  agent = _Recalling(DISCRETE, config.AgentConfig(
-      torso='mlp', hidden_size=6))
+  agent = _Recalling(DISCRETE, config.AgentConfig(torso='mlp', hidden_size=6))
   agent.look = look
   agent.build(specs.Array((2, 3), np.uint8))
   player = acting.Policy(agent, NUM_ENVS, 1)

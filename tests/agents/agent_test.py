@@ -17,8 +17,7 @@ FIRST, MID = 0, 1
 DISCRETE = distributions.Categorical(A)
 CONTINUOUS = distributions.Gaussian(D)
 CHOICES = distributions.MultiCategorical((3, 2))
-both_kinds = pytest.mark.parametrize(
-    'policy', [DISCRETE, CONTINUOUS], ids=str)
+both_kinds = pytest.mark.parametrize('policy', [DISCRETE, CONTINUOUS], ids=str)
 
 
 def _agent(use_lstm=True, torso='mlp', shape=(FEATURES,), dtype=np.float32,
@@ -430,8 +429,7 @@ def test_normalised_agent_sees_deviations_from_the_mean(kind):
     env_outputs, _ = _data()
   name = 'features' if kind == 'features' else 'observation'
   near = getattr(env_outputs, name)
-  actions = np.zeros(
-      [T + 1, B, *agent.distribution.action_shape], np.int32)
+  actions = np.zeros([T + 1, B, *agent.distribution.action_shape], np.int32)
   initial = [v.numpy() for v in agent.variables]
   outputs = []
   for values in near, 300 + 40 * near:

@@ -42,8 +42,7 @@ def _inputs(loaded, step):
     inputs['instruction'] = rng.integers(
         0, 9, (_B, loaded.config.instruction_length)).astype(np.int32)
   if agent.num_features:
-    inputs['features'] = rng.random(
-        (_B, agent.num_features)).astype(np.float32)
+    inputs['features'] = rng.random((_B, agent.num_features)).astype(np.float32)
   if agent.has_action_mask:
     mask = rng.random((_B, agent.distribution.num_logits)) < 0.5
     mask[:, 0] = True

@@ -23,8 +23,7 @@ def _config(**options):
 
 def _agent(value, distribution, num_tasks=None, num_features=0, **options):
   """Makes an agent all of whose variables have this value."""
-  agent = agent_lib.Agent(
-      distribution, _config(**options), num_tasks=num_tasks)
+  agent = agent_lib.Agent(distribution, _config(**options), num_tasks=num_tasks)
   agent.build(SPEC, num_features)
   for variable in agent.variables:
     variable.assign(tf.cast(tf.fill(variable.shape, value), variable.dtype))
@@ -84,8 +83,7 @@ def test_other_networks_and_observations_are_refused_in_one_line():
       _agent(1, THREE), 1, 'ckpt-1', SPEC, _config(use_lstm=True))
   transfer.check(source, SPEC, 0, _config(use_lstm=True), {})
   with pytest.raises(config_lib.UserError) as raised:
-    transfer.check(
-        source, dm_env.specs.Array((5,), np.uint8), 0, _config(), {})
+    transfer.check(source, dm_env.specs.Array((5,), np.uint8), 0, _config(), {})
   assert str(raised.value) == (
       'the agent to begin from was trained with observations float32 [5], and '
       'not uint8 [5]; AgentConfig.use_lstm True, and not False; train with the '

@@ -111,8 +111,7 @@ def test_errors_are_divided_by_the_sigma_of_their_task():
       output.loss, tf.reduce_sum(output.metrics['loss/total']), rtol=1e-5)
   # V-trace saw the same: its weights, that is.
   for name in 'rho/mean', 'rho/clipped_share', 'kl_behaviour_target':
-    np.testing.assert_array_equal(
-        output.metrics[name], expected.metrics[name])
+    np.testing.assert_array_equal(output.metrics[name], expected.metrics[name])
 
 
 def test_baseline_learns_normalised_targets_and_its_own_tasks_alone():

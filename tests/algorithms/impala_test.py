@@ -20,8 +20,7 @@ T, B, A, D, FEATURES = 7, 4, 5, 2, 6
 DISCRETE = distributions.Categorical(A)
 CONTINUOUS = distributions.Gaussian(D)
 SCALE = 0.6  # Of what is continuous: far-off actions are all rounding errors.
-both_kinds = pytest.mark.parametrize(
-    'policy', [DISCRETE, CONTINUOUS], ids=str)
+both_kinds = pytest.mark.parametrize('policy', [DISCRETE, CONTINUOUS], ids=str)
 FIRST, MID = loss_inputs.FIRST, loss_inputs.MID
 # Three different bounds that all bind, and no weight of 1.
 CONFIG = config_lib.ImpalaConfig(
@@ -40,8 +39,7 @@ class LinearAgent:
     self.policy = tf.Variable(
         rng.normal(scale=scale, size=[FEATURES + 1, policy.num_logits]),
         dtype=tf.float32)
-    self.value = tf.Variable(
-        rng.normal(size=[FEATURES + 1]), dtype=tf.float32)
+    self.value = tf.Variable(rng.normal(size=[FEATURES + 1]), dtype=tf.float32)
     self.trainable_variables = (self.policy, self.value)
 
   def unroll(self, env_outputs, actions, core_state):

@@ -170,8 +170,7 @@ def test_continuous_actions_have_the_region_of_the_behaviour_only():
       agent.logits, unroll.agent_outputs.policy_logits).numpy() < .1
   relevant[2, 1] = False
   assert 0 < output.metrics['relevant_share'].numpy().mean() < 1
-  np.testing.assert_array_equal(
-      np.any(of_logits[:T], axis=-1), relevant[:T])
+  np.testing.assert_array_equal(np.any(of_logits[:T], axis=-1), relevant[:T])
   with pytest.raises(config_lib.ConfigError, match="set it to 'behaviour'"):
     laser.make_agent(_config(), policy, 'float32', False)
 

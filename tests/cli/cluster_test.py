@@ -90,8 +90,7 @@ class _Run(runs.Run):
 
 
 def _command(run_dir, *flags):
-  return ('-m', 'impala_tf', 'cluster', *_FLAGS, f'--run_dir={run_dir}',
-          *flags)
+  return ('-m', 'impala_tf', 'cluster', *_FLAGS, f'--run_dir={run_dir}', *flags)
 
 
 @contextlib.contextmanager
@@ -162,8 +161,7 @@ def test_training_outlives_the_nodes_of_actor_and_learner(tmp_path):
       saved = run.newest_checkpoint()
       assert saved > 0
       ray_nodes.lose(nodes, places[0])
-      assert run.wait_for_start('learner', number=2) not in (
-          places[:2])
+      assert run.wait_for_start('learner', number=2) not in (places[:2])
       # The lost one may have learned on for a while.
       resumed, = run.wait(lambda: re.findall(
           r'Resuming from \S+/ckpt-(\d+) at (\d+) frames',

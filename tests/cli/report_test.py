@@ -120,8 +120,7 @@ def test_curves_are_of_each_level_beside_scores_of_others(runs):
   figure = figures.learning_curves(_loaded(runs / 'many', runs / 'expert'))
   panels = {axes.get_title().splitlines()[0]: axes
             for axes in figure.axes if axes.get_title()}
-  assert list(panels) == [
-      'capped mean, human-normalised', PONG, BREAKOUT]
+  assert list(panels) == ['capped mean, human-normalised', PONG, BREAKOUT]
   # From the second row on; all returns so far are within 20 episodes.
   frames = [80 * n for n in range(2, ROWS + 1)]
   means = [np.mean(range(2, n + 1)) for n in range(2, ROWS + 1)]

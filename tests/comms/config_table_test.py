@@ -33,5 +33,4 @@ def test_server_of_something_else_does_not_answer():
 
   with socket.create_server(('localhost', 0)) as server:
     with pytest.raises(TimeoutError, match='does not answer'):
-      config_table.wait_for_config(
-          f'localhost:{server.getsockname()[1]}', poll)
+      config_table.wait_for_config(f'localhost:{server.getsockname()[1]}', poll)

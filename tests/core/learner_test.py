@@ -343,8 +343,7 @@ def test_after_step_is_given_new_parameters_and_totals():
 
 
 def test_the_learning_rate_anneals_to_0_at_total_frames():
-  learner = _learner(_Scale, _square,
-                     total_frames=2 * FRAMES_PER_UPDATE)
+  learner = _learner(_Scale, _square, total_frames=2 * FRAMES_PER_UPDATE)
   rates = [learner.update(_unroll())['learning_rate'] for _ in range(2)]
   np.testing.assert_allclose(rates, [LEARNING_RATE, LEARNING_RATE / 2],
                              rtol=1e-6)
@@ -398,8 +397,7 @@ def test_hyperparameters_are_read_at_every_update_and_nothing_is_retraced():
     factor -= learning_rate * gradient / np.sqrt(mean_square + epsilon)
     np.testing.assert_allclose(metrics['gradient_norm'], entropy_cost,
                                rtol=1e-6)
-    np.testing.assert_allclose(
-        learner.agent.factor.numpy(), factor, rtol=1e-5)
+    np.testing.assert_allclose(learner.agent.factor.numpy(), factor, rtol=1e-5)
   assert num_traces == 1
 
 

@@ -269,8 +269,7 @@ def test_updates_do_not_wait_for_a_server_that_was_stopped():
     start = time.monotonic()
     for version in range(1, 4):
       publisher.publish(version)
-      _until(
-          lambda: reader.is_there() and reader.read(lambda parameters: None))
+      _until(lambda: reader.is_there() and reader.read(lambda parameters: None))
     assert time.monotonic() - start < 30  # It would never answer.
 
 

@@ -13,8 +13,7 @@ E = 2
 
 
 def _actions(env, rng):
-  return rng.uniform(
-      -1, 1, (E, *env.action_spec().shape)).astype(np.float32)
+  return rng.uniform(-1, 1, (E, *env.action_spec().shape)).astype(np.float32)
 
 
 @pytest.mark.parametrize('name, keys, num_actions', [

@@ -27,8 +27,7 @@ def test_numbers_are_of_the_run_whoever_makes_the_environments(
   assert sorted(made, key=lambda pair: pair[1]) == [
       (level, first + i) for i, level in enumerate('ababa')]
   made.clear()
-  monkeypatch.setattr(
-      multi_level, 'make_level', lambda config, training: make)
+  monkeypatch.setattr(multi_level, 'make_level', lambda config, training: make)
   multi_level.make_environment('catch', 2, first_slot=first)
   assert made == [('catch', first), ('catch', first + 1)]
   assert copies.VARIABLE not in os.environ

@@ -71,8 +71,7 @@ def test_every_level_plays_a_thousand_steps_and_to_an_end(
         assert (row.discount == ~is_end).all()
         num_rows[numbers] += 1
         num_firsts[numbers] += is_first
-        pool.send(numbers, rng.integers(
-            9, size=len(numbers), dtype=np.int32))
+        pool.send(numbers, rng.integers(9, size=len(numbers), dtype=np.int32))
       assert len(pictures) > 20, name
     finally:
       pool.close()

@@ -29,8 +29,7 @@ pytestmark = pytest.mark.usefixtures('fake_deepmind_lab')
 
 
 def _make(level, seed=5):
-  return factory.make_environment(
-      level, E, seed, CONFIG, training=True)
+  return factory.make_environment(level, E, seed, CONFIG, training=True)
 
 
 @pytest.fixture(name='env', scope='module', params=LEVELS)

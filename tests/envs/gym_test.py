@@ -615,8 +615,7 @@ def test_channels_that_are_moved_and_pictures_that_policies_scale(make):
     np.testing.assert_array_equal(env.reset().observation, 255)
     env.take_simulators_units()
     # A policy scales what has the shape of the space.
-    np.testing.assert_array_equal(
-        env.reset().observation, 255 if number else 1)
+    np.testing.assert_array_equal(env.reset().observation, 255 if number else 1)
     del gymnasium.registry['Own-v0']
 
 

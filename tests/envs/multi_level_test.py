@@ -152,8 +152,7 @@ def test_levels_of_other_finite_bounds_are_each_scaled_to_them():
 def test_levels_of_other_spaces_keep_how_they_are_converted():
   probe = multi_level.make_probe(_config('gym/One-v0,gym/Wide-v0'))
   alone = multi_level.make_probe(_config('gym/One-v0')).interface
-  assert probe.interface['observations'] == [
-      None, *alone['observations'][1:]]
+  assert probe.interface['observations'] == [None, *alone['observations'][1:]]
 
 
 @pytest.mark.usefixtures('pushers')

@@ -87,8 +87,7 @@ def test_one_of_two_learners_is_killed_and_all_go_on(tmp_path, fault):
     number = sum(other == name for _, other in said)
     assert log.count(f'has lost learner {1 - i} (localhost:') >= number
   two_learners.check_end(tmp_path)
-  fault.report('kill -9 of one of two learners, each in turn',
-               _lost(lost_secs))
+  fault.report('kill -9 of one of two learners, each in turn', _lost(lost_secs))
 
 
 def test_learner_is_stopped_for_a_while(tmp_path, fault):

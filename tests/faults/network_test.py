@@ -123,8 +123,7 @@ def _actors(network, tmp_path):
 def _frames(run_dir):
   """Lists the frames learned from, actor by actor."""
   rows = metrics.read_rows(str(run_dir))
-  return [rows[-1][f'level/{level}/frames'] if rows else 0
-          for level in _LEVELS]
+  return [rows[-1][f'level/{level}/frames'] if rows else 0 for level in _LEVELS]
 
 
 def _wait_for_frames(run_dir, number=200):

@@ -12,8 +12,7 @@ CATEGORICAL = distributions.Categorical(A)
 GAUSSIAN = distributions.Gaussian(D)
 NVEC = (4, 1, 3)
 CHOICES = distributions.MultiCategorical(NVEC)
-both_kinds = pytest.mark.parametrize(
-    'policy', [CATEGORICAL, GAUSSIAN], ids=str)
+both_kinds = pytest.mark.parametrize('policy', [CATEGORICAL, GAUSSIAN], ids=str)
 both_discrete = pytest.mark.parametrize(
     'policy', [CATEGORICAL, CHOICES], ids=str)
 

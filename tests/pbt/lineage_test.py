@@ -43,8 +43,7 @@ def test_curve_is_each_ancestors_own_and_moves_on():
 
 
 def test_elder_that_was_ahead_gives_way_to_the_younger():
-  family = {'a': [_event(1, 500, 2.)],
-            'b': [_event(1, 300, 3., 'a', (1, 500))]}
+  family = {'a': [_event(1, 500, 2.)], 'b': [_event(1, 300, 3., 'a', (1, 500))]}
   curves = {'a': [(x, 'a') for x in (100, 200, 300, 400, 500)],
             'b': [(x, 'b') for x in (100, 200, 300, 400)]}
   assert lineage.backtracked(lineage.ancestry(family, 'b'), curves) == [

@@ -55,5 +55,4 @@ def test_better_member_whose_files_are_damaged_is_not_copied_and_named(
     ('gs://bucket/a', 'a path of a file system')])
 def test_place_of_no_member_is_refused(run_dir, words):
   with pytest.raises(config_lib.ConfigError, match=words):
-    member_lib.check_place(
-        run_dir, config_lib.PopulationConfig(members='a,b'))
+    member_lib.check_place(run_dir, config_lib.PopulationConfig(members='a,b'))

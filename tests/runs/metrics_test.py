@@ -75,8 +75,7 @@ def test_window_takes_ended_episodes_with_finite_returns_and_known_numbers():
 @pytest.mark.parametrize('form', ['{}', 'ram:/{}'])
 def test_all_is_there_but_for_lost_learning(tmp_path, form):
   run_dir = form.format(tmp_path)
-  _write(run_dir, _row(10), _row(20, episode_return=-3.),
-         _row(30, kl=math.nan))
+  _write(run_dir, _row(10), _row(20, episode_return=-3.), _row(30, kl=math.nan))
   assert metrics.read_rows(run_dir)[-1]['kl'] is None
   metrics.drop_rows_after(run_dir, 20)
   _write(run_dir, _row(25))

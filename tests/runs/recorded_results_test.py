@@ -61,8 +61,7 @@ def test_second_evaluation_replaces_the_first_by_the_same_protocol(
   path = str(tmp_path / 'results.csv')
 
   def of(**changes):
-    return recorded_results.of_evaluation(
-        str(run), {**_EVALUATION, **changes})
+    return recorded_results.of_evaluation(str(run), {**_EVALUATION, **changes})
 
   for result in (of(), of(level='atari/breakout'), of(trained_frames=3000),
                  of(deterministic=True), of(mean=20.)):

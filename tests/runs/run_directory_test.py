@@ -40,8 +40,7 @@ def test_directory_is_made_with_its_config_resumed_and_has_one_owner(place):
         _refused(place, CONFIG, 'another process is training in ')
   _refused(place, OTHER, r"EnvironmentConfig.level \('catch', now 'atari.*"
            '--allow_changes to go on with these changes')
-  assert set(files.names(place)) <= {
-      'config.gin', 'history.jsonl', '.lock'}
+  assert set(files.names(place)) <= {'config.gin', 'history.jsonl', '.lock'}
 
 
 @pytest.mark.parametrize('names', [(), ('.lock', 'config.gin.new')])

@@ -41,8 +41,7 @@ def test_handlers_are_put_back_even_after_an_error(context):
   before = [signal.getsignal(s) for s in stop_signals.STOP_SIGNALS]
   with pytest.raises(ValueError):
     with context():
-      assert before != [
-          signal.getsignal(s) for s in stop_signals.STOP_SIGNALS]
+      assert before != [signal.getsignal(s) for s in stop_signals.STOP_SIGNALS]
       raise ValueError
   assert before == [signal.getsignal(s) for s in stop_signals.STOP_SIGNALS]
 

@@ -78,8 +78,7 @@ def test_damaged_newest_is_said_and_the_one_before_taken(
     saved, tmp_path, damage, caplog):
   damage(*saved_parts.checkpoint_files(tmp_path, 12))
   parts = _check_restored(tmp_path, 'ckpt-5', saved[5])
-  message, = [r.getMessage() for r in caplog.records
-              if r.levelname == 'ERROR']
+  message, = [r.getMessage() for r in caplog.records if r.levelname == 'ERROR']
   assert 'ckpt-12 is damaged, trying the one before' in message
   assert '\n' not in message
   # The next one, learned anew, is the newest.
@@ -394,8 +393,7 @@ def test_behind_a_url_damage_costs_the_newest_only_and_remains_go(tmp_path):
   files.write(f'{directory}/ckpt-12.index', b'half')
   assert again.checkpointer.restore() == f'{directory}/ckpt-5'
   saved_parts.assert_equal(again.values(), values[5])
-  assert saved_lib.load_agent(url).num_frames == (
-      int(again.learner.num_frames))
+  assert saved_lib.load_agent(url).num_frames == (int(again.learner.num_frames))
   assert saved_lib.load_agent(url, 'best').checkpoint == 'best-5'
 
 

@@ -74,8 +74,7 @@ def test_every_task_and_variant_has_the_same_settings_and_seeds():
             if (r.task, r.variant) == (task, variant)]
 
   for task, variant in itertools.product(config.tasks, config.variants):
-    assert pairs(task, variant) == list(
-        itertools.product(settings, (1, 2, 3)))
+    assert pairs(task, variant) == list(itertools.product(settings, (1, 2, 3)))
   for run in found:
     assert run.bindings == {
         'LearnerConfig.batch_size': 4, **settings[run.setting],

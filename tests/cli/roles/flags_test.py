@@ -54,5 +54,4 @@ _TWO_LEARNERS = ('--gin_binding=LearnerConfig.num_learners = 2',
 def test_bad_flag_is_refused_in_one_line(refused, arguments, words):
   name, *more = arguments
   args = flags.make_parser('').parse_args([name, '--address=x:1', *more])
-  assert words in refused(
-      lambda: program.run(lambda: role.run(args)))
+  assert words in refused(lambda: program.run(lambda: role.run(args)))

@@ -34,8 +34,7 @@ def test_actors_that_would_count_themselves_by_their_cores_are_refused(
     ('configs/catch.gin', 'unrolls that actors send to localhost:1',
      'unrolls')])
 def test_learner_says_what_it_waits_for(path, awaited, first, capsys):
-  control = servers.Process(
-      _args(path), [], gin_config.load(path)).control()
+  control = servers.Process(_args(path), [], gin_config.load(path)).control()
   control.on_wait('')
   for _ in range(2):
     control.before_batch()

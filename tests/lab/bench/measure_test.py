@@ -105,5 +105,4 @@ def test_levels_without_an_emulator_do_without_it():
   result = measure.summarise(config, 4, _WINDOWS, costs, [1e5])
   assert 'emulator' not in result['parts_cpu_ms_per_step']
   # A step of that level is one frame.
-  assert result['allowed_frames_per_sec'] == pytest.approx(
-      4 * 0.9 / 0.9e-3)
+  assert result['allowed_frames_per_sec'] == pytest.approx(4 * 0.9 / 0.9e-3)

@@ -61,8 +61,7 @@ def test_best_settings_are_compared_over_frames_and_over_time(tmp_path):
              for seed, value in enumerate(values)]
   for result in results:
     last = result.final_return
-    _write_curve(tmp_path, result, [
-        (0, 1., 0.), (100, 1. + result.secs, last)])
+    _write_curve(tmp_path, result, [(0, 1., 0.), (100, 1. + result.secs, last)])
   table = baselines.figure_4_table(str(tmp_path), results)
   assert ('| catch | a3c | 2 | 700 | 150.0 | 2.00 (1.00 to 3.00) | 2.00 | 10 '
           '| 10 |') in table
