@@ -65,5 +65,5 @@ def __getattr__(name: str) -> Any:
   return getattr(importlib.import_module(module), attribute)
 
 
-def __dir__() -> List[str]:
+def __dir__() -> list[str]:
   return sorted([*globals(), *_API])

@@ -29,7 +29,7 @@ the actor, tensors in the learner; an unroll is [T+1, ...] in Reverb and
 [T+1, B, ...] in the learner (time-major; only `sampling.py` transposes).
 """
 
-from typing import Any, Mapping, NamedTuple, Optional
+from typing import Any, Mapping, NamedTuple
 
 import dm_env
 import tensorflow as tf
@@ -147,7 +147,7 @@ class Unroll(NamedTuple):
 def unroll_spec(observation_spec: dm_env.specs.Array, frame_stack: int,
                 action_spec: dm_env.specs.Array, num_logits: int,
                 core_state: Any, unroll_length: int,
-                side_channels: Optional[Mapping[str, Any]] = None) -> Unroll:
+                side_channels: Mapping[str, Any] | None = None) -> Unroll:
   """Describes shapes and dtypes of one unroll without a batch dimension.
 
   Specs are of one environment; `side_channels` are `environment.SideChannels`

@@ -23,9 +23,8 @@ COVERED_ELSEWHERE = {
     **{f'impala_tf/{name}.py': (
         'tests/roles/shared_parameters_test.py', 'is run by that')
        for name in ('a3c/parameter_server', 'roles/a3c_workers')},
-    **{f'impala_tf/{name}.py': (
-        'tests/cli/export_test.py', 'is run by that, with its reader')
-       for name in ('runs/model_card', 'storage/hub')},
+    'impala_tf/runs/model_card.py': (
+        'tests/cli/export_test.py', 'is run by that, with its reader'),
     'impala_tf/core/transport.py': (
         'tests/core/experiment_test.py', 'is the other half of the wiring'),
     'impala_tf/runs/training_log.py': (

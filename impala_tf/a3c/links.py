@@ -12,7 +12,7 @@ parameter server, as A3C on several machines has in table 1 of Espeholt et al.
 from concurrent import futures
 import json
 import threading
-from typing import Callable, Dict, Iterator, NamedTuple, Optional, Union
+from typing import Callable, Iterator, NamedTuple
 
 import numpy as np
 import reverb
@@ -42,10 +42,10 @@ class Contribution(NamedTuple):
   version: int  # Updates behind the parameters that played the segment.
   num_frames: int  # Environment frames of the segment.
   # Facts for logs, among them `gradient_norm` before clipping.
-  metrics: Dict[str, float]
+  metrics: dict[str, float]
   # `episode_return` and `episode_steps` of the episode that ended with the
   # segment; empty if none did.
-  episode: Dict[str, float]
+  episode: dict[str, float]
 
 
 def make_apply(config: config_lib.Config, store: store_lib.Store
@@ -82,7 +82,7 @@ class MemoryLink:
   """A link through memory that the processes of a machine share."""
 
   def __init__(self, config: config_lib.Config, store: store_lib.Store,
-               agent: agent_lib.Agent, target_agent: Optional[agent_lib.Agent]):
+               agent: agent_lib.Agent, target_agent: agent_lib.Agent | None):
     self._store = store
     self.push = make_apply(config, store)
     size = store.parameters.size
@@ -143,7 +143,7 @@ class TableLink:
         [gradient, np.frombuffer(text.ljust(_TEXT_BYTES), np.uint8)])
 
 
-Link = Union[MemoryLink, TableLink]
+Link = MemoryLink | TableLink
 
 
 def contributions(address: str) -> Iterator[Contribution]:
@@ -155,10 +155,9 @@ def contributions(address: str) -> Iterator[Contribution]:
     yield Contribution(gradient, **json.loads(bytes(text)))
 
 
-def start_intake(address: str, store: store_lib.Store,
-                 apply: Callable[[Contribution], None],
-                 publisher: weights.Publisher, total_frames: int
-                 ) -> Callable[[], None]:
+def start_intake(
+    address: str, store: store_lib.Store, apply: Callable[[Contribution], None],
+    publisher: weights.Publisher, total_frames: int) -> Callable[[], None]:
   """Starts a thread that applies contributions, one after another.
 
   `address` is that of this process's server. `store` must be opened for this

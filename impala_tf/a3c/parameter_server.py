@@ -7,7 +7,7 @@ records, and the learner's loop logs them; see `roles.shared_parameters`.
 import collections
 import dataclasses
 import time
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence
+from typing import Any, Callable, NamedTuple, Sequence
 
 import dm_env
 import numpy as np
@@ -25,7 +25,7 @@ from impala_tf.runs import skipped_updates
 from impala_tf.runtime import control as control_lib
 from impala_tf.runtime import interfaces
 
-Record = Dict[str, Any]
+Record = dict[str, Any]
 
 
 class Segments(NamedTuple):
@@ -91,7 +91,7 @@ class ParameterServer:
                      int(self.num_updates.numpy()))
     return store
 
-  def update(self, segments: Segments) -> Dict[str, float]:
+  def update(self, segments: Segments) -> dict[str, float]:
     """Takes the workers' counts; their metrics are in the records."""
     self._take_counts(segments.counts)
     return {}
@@ -117,7 +117,7 @@ class SegmentReader:
   on_poll: Callable[[], None]  # Called before each look; may raise.
   num_read: int = 0
 
-  def poll(self, control: control_lib.LoopControl) -> Optional[Segments]:
+  def poll(self, control: control_lib.LoopControl) -> Segments | None:
     """Returns new records; None if there are none, and `control` hears why."""
     self.on_poll()
     time.sleep(self.poll_secs)
@@ -154,7 +154,7 @@ class SegmentMetrics:
   skipped: skipped_updates.SkippedUpdates
 
   def after_update(self, update: interfaces.Update) -> None:
-    values: Dict[str, List[float]] = collections.defaultdict(list)
+    values: dict[str, list[float]] = collections.defaultdict(list)
     for record in update.batch.records:
       if not self.skipped.add(record['metrics']['gradient_norm'],
                               record['worker']):

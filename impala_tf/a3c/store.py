@@ -13,7 +13,7 @@ import fcntl
 import functools
 import json
 import mmap
-from typing import Any, Callable, Iterable, NamedTuple, Optional
+from typing import Any, Callable, Iterable, NamedTuple
 
 import numpy as np
 
@@ -22,8 +22,7 @@ from impala_tf.comms import anonymous_files
 _PREFIX = 'shared_parameters-'
 
 _HEADER = np.dtype([(name, np.int64) for name in (
-    'num_parameters', 'num_slots',
-    'num_frames', 'num_updates', 'num_syncs',
+    'num_parameters', 'num_slots', 'num_frames', 'num_updates', 'num_syncs',
     'num_records')])
 _ALIGNMENT = 64  # Bytes at which vectors begin, which are copied faster so.
 _BLOCK = 32 * 1024  # Numbers that stay in a core's cache meanwhile.
@@ -244,7 +243,7 @@ def make(num_parameters: int, num_slots: int) -> Store:
   return Store(shared)
 
 
-def find(tables: Iterable[str]) -> Optional[Store]:
+def find(tables: Iterable[str]) -> Store | None:
   """Opens the memory named among a learner's tables; None if it cannot."""
   shared = anonymous_files.find(_PREFIX, tables, 'r+b')
   return shared and Store(shared)

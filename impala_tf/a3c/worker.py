@@ -7,7 +7,7 @@ a process; each worker owns only its environment, memory and exploration.
 `links` hides where parameters come from and gradients go.
 """
 
-from typing import Any, Callable, Dict, List, Optional, Sequence
+from typing import Any, Callable, Sequence
 
 import dm_env
 import numpy as np
@@ -40,12 +40,12 @@ class SegmentBuffer:
   time limit: no transition into them is learned from or counts in means.
   """
 
-  def __init__(self, max_steps: Optional[int]):
+  def __init__(self, max_steps: int | None):
     """Sets T; None for the episode's length, padded to a power of two."""
     self._max_steps = max_steps
-    self._rows: List[Any] = []
+    self._rows: list[Any] = []
     self._core_state: Any = ()
-    self._input_buffers: Dict[int, Any] = {}  # By number of rows.
+    self._input_buffers: dict[int, Any] = {}  # By number of rows.
 
   def begin(self, core_state: Any) -> None:
     """Begins a segment; `core_state` is the LSTM's before x_0, [1, ...]."""
@@ -110,7 +110,7 @@ class Worker:
     self.env_output = self._counter.env_output(
         environment.reset(), environment.side_channels)
     self.core_state = self.next_core_state = core_state
-    self.agent_output: Optional[types.AgentOutput] = None
+    self.agent_output: types.AgentOutput | None = None
     self.final_epsilon = n_step.draw_final_epsilon(self._rng)
 
   def step(self) -> None:
@@ -161,7 +161,7 @@ class WorkersInTurn:
     self._policy = acting.Policy(agent, 1, seed)
     self._buffer = SegmentBuffer(self._options.max_segment_steps)
     self._step = tf.function(self._compute_step, autograph=False)
-    self._metric_names: List[str] = []  # Noted while the step is traced.
+    self._metric_names: list[str] = []  # Noted while the step is traced.
     self.stopwatch = actor_lib.Stopwatch()
 
   def run_segment(self) -> None:

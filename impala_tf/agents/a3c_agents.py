@@ -5,7 +5,7 @@ and value (section 9).
 """
 
 import types as python_types
-from typing import Any, Dict, Sequence, Tuple, Union
+from typing import Any, Sequence
 
 import dm_env
 import tensorflow as tf
@@ -83,12 +83,12 @@ class SeparateAgent(agent_lib.Agent):
         distribution, config, precision, compiled)
 
   @property
-  def parts(self) -> Dict[str, Sequence[tf.Variable]]:
+  def parts(self) -> dict[str, Sequence[tf.Variable]]:
     return {**super().parts,
             **{f'value {name}': variables
                for name, variables in self._value_network.parts.items()}}
 
-  def initial_state(self, batch_size) -> Union[agent_lib.CoreState, Tuple[()]]:
+  def initial_state(self, batch_size) -> agent_lib.CoreState | tuple[()]:
     state = super().initial_state(batch_size)
     value_state = self._value_network.initial_state(batch_size)
     if not (state and value_state):

@@ -2,7 +2,7 @@
 
 import math
 import types as python_types
-from typing import Any, Callable, Dict, Optional, Sequence
+from typing import Any, Callable, Sequence
 
 import dm_env
 import numpy as np
@@ -80,7 +80,7 @@ class InputBuffer:
     start = -memory.ctypes.data % self._ALIGNMENT_BYTES
     self._array = (
         memory[start:start + num_bytes].view(like.dtype).reshape(shape))
-    self._tensors: Dict[int, tf.Tensor] = {}  # By number of rows.
+    self._tensors: dict[int, tf.Tensor] = {}  # By number of rows.
 
   def tensor(self, array: np.ndarray, num_rows: int) -> tf.Tensor:
     """Copies an array [num_rows, ...]; the next call overwrites the copy.
@@ -163,7 +163,7 @@ class Policy:
     self._graph: Any = None
 
   def act(self, env_output: types.EnvOutput,
-          rows: Optional[np.ndarray] = None) -> types.AgentOutput:
+          rows: np.ndarray | None = None) -> types.AgentOutput:
     """Chooses actions at x_t; returns them and their logits as NumPy arrays.
 
     If `by_rows`, they are for the environments `rows`, int [n].

@@ -1,6 +1,6 @@
 """The agent: from observations to a policy, a baseline and memory."""
 
-from typing import Any, Dict, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, NamedTuple, Sequence
 
 import dm_env
 import tensorflow as tf
@@ -56,7 +56,7 @@ class Agent(tf.Module):
 
   def __init__(self, distribution: distributions.Distribution,
                config: config_lib.AgentConfig, precision: str = 'float32',
-               compiled: bool = False, num_tasks: Optional[int] = None):
+               compiled: bool = False, num_tasks: int | None = None):
     """Makes the layers; `build` makes their variables.
 
     `precision` is the torso's (see `layers`); all else is float32. `compiled`
@@ -71,21 +71,21 @@ class Agent(tf.Module):
     self._torso: Any = None
     self.num_features = 0
     self.has_action_mask = False
-    self._feature_encoder: Optional[layers.Linear] = None
-    self.normaliser: Optional[moments.ObservationNormaliser] = None
+    self._feature_encoder: layers.Linear | None = None
+    self.normaliser: moments.ObservationNormaliser | None = None
     self._instruction_encoder = None
     if config.instruction_length:
       self._instruction_encoder = networks.InstructionEncoder(compiled)
     self._core = (
         networks.LSTMCore(config.lstm_size) if config.use_lstm else None)
-    self._join: Optional[layers.Linear] = None
+    self._join: layers.Linear | None = None
     self._policy_head = layers.Linear(distribution.num_logits)
     self._baseline_head = layers.Linear(num_tasks or 1)
     self.popart = (
         moments.PopArtHead(self._baseline_head) if num_tasks else None)
 
   @property
-  def parts(self) -> Dict[str, Sequence[tf.Variable]]:
+  def parts(self) -> dict[str, Sequence[tf.Variable]]:
     """Variables by part of the network, for `transfer`.
 
     'policy head', 'baseline head' and 'LSTM inputs' depend on the actions and
@@ -98,7 +98,7 @@ class Agent(tf.Module):
                'feature encoder': self._feature_encoder,
                'joining layer': self._join,
                'running moments': self.normaliser}
-    parts: Dict[str, Sequence[tf.Variable]] = {
+    parts: dict[str, Sequence[tf.Variable]] = {
         name: list(module.variables) for name, module in modules.items()
         if module is not None}
     if self._core is not None:
@@ -113,12 +113,12 @@ class Agent(tf.Module):
     return self._core is not None
 
   @property
-  def num_tasks(self) -> Optional[int]:
+  def num_tasks(self) -> int | None:
     """Number of tasks that values are normalised for; None for none."""
     return self.popart.num_tasks if self.popart else None
 
   @property
-  def published_variables(self) -> Tuple[tf.Variable, ...]:
+  def published_variables(self) -> tuple[tf.Variable, ...]:
     """Variables that acting needs: the trainable ones and running moments."""
     if self.normaliser is None:
       return self.trainable_variables
@@ -150,9 +150,8 @@ class Agent(tf.Module):
                      num_features: int) -> None:
     config = self._config
     self._torso_name = torsos.fitting(config.torso, observation_spec.shape)
-    self._torso = networks.make_torso(
-        self._torso_name, config.hidden_size, self._precision,
-        config.torso_gain)
+    self._torso = networks.make_torso(self._torso_name, config.hidden_size,
+                                      self._precision, config.torso_gain)
     self.num_features = num_features
     if num_features:
       self._feature_encoder = layers.Linear(config.hidden_size, tf.nn.relu)
@@ -181,7 +180,7 @@ class Agent(tf.Module):
         (env_outputs.features if self.num_features
          else env_outputs.observation)[1:])
 
-  def initial_state(self, batch_size) -> Union[CoreState, Tuple[()]]:
+  def initial_state(self, batch_size) -> CoreState | tuple[()]:
     """Makes the memory before a first step; an empty tuple without an LSTM."""
     if self._core is None:
       return ()
@@ -194,8 +193,7 @@ class Agent(tf.Module):
                     self.distribution.action_dtype)
 
   def step(self, env_output: types.EnvOutput, core_state, seed: tf.Tensor,
-           deterministic: bool = False
-           ) -> Tuple[types.AgentOutput, CoreState]:
+           deterministic: bool = False) -> tuple[types.AgentOutput, CoreState]:
     """Acts once at x_t, leading [B], with the core state before it.
 
     Fields that the agent does not read may be empty tuples; only memory reads

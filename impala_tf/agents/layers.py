@@ -10,7 +10,7 @@ A layer makes its variables when it is first called. Its `precision` is one of:
 """
 
 import math
-from typing import Callable, Optional, Sequence
+from typing import Callable, Sequence
 
 import tensorflow as tf
 
@@ -43,7 +43,7 @@ def max_pool(images: tf.Tensor) -> tf.Tensor:
 class _Layer(tf.Module):
   """A layer with a `kernel` [..., inputs, outputs] and a `bias` [outputs]."""
 
-  def __init__(self, activation: Optional[Activation],
+  def __init__(self, activation: Activation | None,
                initial_weights: Initializer, precision: str,
                use_bias: bool = True):
     super().__init__()
@@ -58,7 +58,7 @@ class _Layer(tf.Module):
 
   def __call__(self, inputs: tf.Tensor) -> tf.Tensor:
     if self.kernel is None:
-      self._make_variables(self._kernel_shape(inputs.shape[-1]))
+      self._make_variables(inputs.shape[-1])
     outputs = self._product(
         tf.cast(inputs, self._dtype), tf.cast(self.kernel, self._dtype))
     if self._use_bias:
@@ -69,8 +69,8 @@ class _Layer(tf.Module):
                  else tf.nn.bias_add(outputs, bias))
     return outputs if self._activation is None else self._activation(outputs)
 
-  def _make_variables(self, kernel_shape: Sequence[int]) -> None:
-    dtype = self._variable_dtype
+  def _make_variables(self, num_inputs: int) -> None:
+    kernel_shape, dtype = self._kernel_shape(num_inputs), self._variable_dtype
     self.kernel = tf.Variable(
         self._initial_weights(kernel_shape, dtype), name='kernel')
     if self._use_bias:
@@ -90,7 +90,7 @@ class _Layer(tf.Module):
 class Linear(_Layer):
   """A dense layer of `size` outputs, over the last dimension of its inputs."""
 
-  def __init__(self, size: int, activation: Optional[Activation] = None,
+  def __init__(self, size: int, activation: Activation | None = None,
                initial_weights: Initializer = fan_in_truncated_normal,
                precision: str = 'float32', use_bias: bool = True):
     super().__init__(activation, initial_weights, precision, use_bias)
@@ -110,7 +110,7 @@ class Conv2D(_Layer):
   """A convolution of images [N, H, W, C]."""
 
   def __init__(self, channels: int, size: int, stride: int,
-               activation: Optional[Activation] = None,
+               activation: Activation | None = None,
                initial_weights: Initializer = fan_in_truncated_normal,
                precision: str = 'float32', padding: str = 'VALID'):
     super().__init__(activation, initial_weights, precision)

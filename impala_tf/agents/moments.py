@@ -1,6 +1,6 @@
 """Running moments as variables: of observations, and of PopArt's targets."""
 
-from typing import Iterable, Sequence, Tuple
+from typing import Iterable, Sequence
 
 import tensorflow as tf
 
@@ -43,7 +43,7 @@ class ObservationNormaliser(_MomentVariables):
     self._count = tf.Variable(0., trainable=False, dtype=tf.float64)
 
   @property
-  def published_variables(self) -> Tuple[tf.Variable, ...]:
+  def published_variables(self) -> tuple[tf.Variable, ...]:
     return self._mean, self._variance
 
   def __call__(self, observations: tf.Tensor) -> tf.Tensor:

@@ -13,7 +13,7 @@ Weights start as in the paper's published code (deepmind/scalable_agent,
 
 import functools
 import math
-from typing import Any, Callable, Dict, NamedTuple, Sequence, Tuple
+from typing import Any, Callable, NamedTuple, Sequence
 
 import tensorflow as tf
 
@@ -81,7 +81,7 @@ class DeepTorso(tf.Module):
     return tf.cast(outputs, tf.float32)
 
 
-def _convolutions(sizes: Sequence[Tuple[int, int, int]], hidden_size: int,
+def _convolutions(sizes: Sequence[tuple[int, int, int]], hidden_size: int,
                   padding: str = 'VALID', **options: Any) -> SequentialTorso:
   """Makes convolutions of channels, size and stride, and a dense layer."""
   first, *others = sizes
@@ -106,7 +106,7 @@ def _linear_convolutions(hidden_size: int, **options: Any) -> SequentialTorso:
       layers.flatten)
 
 
-TORSOS: Dict[str, Callable[..., tf.Module]] = {
+TORSOS: dict[str, Callable[..., tf.Module]] = {
     # Figure 3, left. Mnih et al. 2016 have it, too (section 8), after Mnih et
     # al. 2013.
     'shallow': functools.partial(_convolutions, ((16, 8, 4), (32, 4, 2))),
@@ -188,7 +188,7 @@ class LSTMCore(tf.Module):
     return LSTMState(zeros, zeros)
 
   def __call__(self, inputs: tf.Tensor, resets: tf.Tensor,
-               state: LSTMState) -> Tuple[tf.Tensor, LSTMState]:
+               state: LSTMState) -> tuple[tf.Tensor, LSTMState]:
     """Runs over inputs [T, B, F]: outputs [T, B, size] and the last state.
 
     Zeros replace the state before steps for which `resets`, bool [T, B], is

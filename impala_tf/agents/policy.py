@@ -1,6 +1,6 @@
 """A trained agent that acts on single observations or batches of them."""
 
-from typing import Any, Optional, Sequence, Tuple, Union
+from typing import Any, Sequence
 
 import dm_env
 import numpy as np
@@ -26,7 +26,7 @@ class TrainedPolicy:
                observation_space: Any = None):
     self.loaded = loaded
     self._must_convert = observation_space is not None
-    self._action_box: Optional[environment.ActionBox] = None
+    self._action_box: environment.ActionBox | None = None
     try:
       self._convert = _make_converter(observation_space, loaded)
       if 'actions' in loaded.interface:
@@ -43,14 +43,13 @@ class TrainedPolicy:
           'resumed writes it again') from error
     self._deterministic = deterministic
     self._seed = seed
-    self._policy: Optional[acting.Policy] = None
-    self._kind: Optional[str] = None  # Of observations since `reset`.
+    self._policy: acting.Policy | None = None
+    self._kind: str | None = None  # Of observations since `reset`.
     self._is_first = np.ones(1, bool)
 
   def act(self, observation: Any, *, reward: Any = None,
-          instruction: Union[None, str, Sequence[str]] = None,
-          features: Any = None, action_mask: Any = None
-          ) -> Union[int, np.ndarray]:
+          instruction: None | str | Sequence[str] = None, features: Any = None,
+          action_mask: Any = None) -> int | np.ndarray:
     """Chooses the action for an observation, or for a batch of them.
 
     The first call after all of the memory was forgotten decides whether there
@@ -111,7 +110,7 @@ class TrainedPolicy:
       return action
     return int(action[0]) if action[0].ndim == 0 else action[0]
 
-  def reset(self, where: Optional[Any] = None) -> None:
+  def reset(self, where: Any | None = None) -> None:
     """Forgets past observations: the next one begins an episode.
 
     In the bool [E] `where`, True stands for an environment whose episode has
@@ -128,7 +127,7 @@ class TrainedPolicy:
           f'environment of the batch, but is {_describe(where)}')
     self._is_first |= where
 
-  def _batched(self, observation: Any) -> Tuple[np.ndarray, bool]:
+  def _batched(self, observation: Any) -> tuple[np.ndarray, bool]:
     """Returns observations [E, ...], and whether a single one was given."""
     spec = self.loaded.observation_spec
     given = np.asarray(observation)
@@ -173,7 +172,7 @@ class TrainedPolicy:
           f'{list(shape)}, but is {_describe(rewards)}')
     return rewards
 
-  def _word_ids(self, instruction: Union[None, str, Sequence[str]]) -> Any:
+  def _word_ids(self, instruction: None | str | Sequence[str]) -> Any:
     """Returns the instructions' words, int32 [E, L], or ()."""
     length = self.loaded.config.instruction_length
     texts = [instruction] if isinstance(instruction, str) else instruction
@@ -227,7 +226,7 @@ class TrainedPolicy:
 
 
 def _make_converter(space: Any, loaded: saved.LoadedAgent
-                    ) -> Optional[spaces.Converter]:
+                    ) -> spaces.Converter | None:
   """Makes the converter of a space, or of that of training, if it is known.
 
   Raises UserError if the space does not fit.
@@ -251,7 +250,7 @@ def _make_converter(space: Any, loaded: saved.LoadedAgent
 
 
 def _converted(convert: spaces.Converter, observation: Any
-               ) -> Tuple[Any, Any, Any]:
+               ) -> tuple[Any, Any, Any]:
   """Converts one observation of the space, or several in a list or array.
 
   Returns the agent's observation, features or None, and mask or None.

@@ -4,7 +4,7 @@ import dataclasses
 import json
 import os
 import types
-from typing import Any, Dict, Mapping, NamedTuple
+from typing import Any, Mapping, NamedTuple
 
 import dm_env
 import tensorflow as tf
@@ -59,7 +59,7 @@ def describe_agent(run_dir: str, agent: agent_lib.Agent,
   files.write(path, text.encode())
 
 
-def _refuse_another(run_dir: str, description: Dict[str, Any]) -> None:
+def _refuse_another(run_dir: str, description: dict[str, Any]) -> None:
   """Raises CheckpointError if the run has checkpoints of another agent.
 
   Restoring its parameters would fail as if they were damaged, or succeed even
@@ -84,9 +84,8 @@ def _refuse_another(run_dir: str, description: Dict[str, Any]) -> None:
              if name not in ('config', 'interface') and value != old.get(name)]
   if changes:
     raise checkpoint.CheckpointError(
-        f'{directory} holds checkpoints of an agent with '
-        f'{", ".join(changes)}; give the same config, or choose another run '
-        'directory')
+        f'{directory} holds checkpoints of an agent with {", ".join(changes)}; '
+        'give the same config, or choose another run directory')
 
 
 def _distribution(description: Mapping[str, Any]) -> distributions.Distribution:
@@ -149,18 +148,16 @@ def load_agent(run_dir: str,
   stored = agent
   if description.get('parameters', _DEFAULT_TYPE) != _DEFAULT_TYPE:
     stored = _rounded(agent)
-  restored = checkpoint.restore(
-      {'agent': stored, 'learner': learner}, checkpoint.find(run_dir, which),
-      whole=False)
+  restored = checkpoint.restore({'agent': stored, 'learner': learner},
+                                checkpoint.find(run_dir, which), whole=False)
   if restored is None:
     raise checkpoint.CheckpointError(
         f'{run_dir} holds no checkpoint yet; train first')
   if stored is not agent:
     for variable, value in zip(agent.variables, stored.values):
       variable.assign(tf.cast(value, variable.dtype))
-  return LoadedAgent(agent, int(learner.num_frames),
-                     os.path.basename(restored), spec, config,
-                     description.get('interface', {}))
+  return LoadedAgent(agent, int(learner.num_frames), os.path.basename(restored),
+                     spec, config, description.get('interface', {}))
 
 
 def _rounded(agent: agent_lib.Agent) -> tf.Module:

@@ -7,7 +7,6 @@ Such a directory can be served, or converted to ONNX by tf2onnx. What
     act(inputs, core_state, seed, deterministic)  # Action and memory after it.
 """
 
-from typing import Dict
 
 import tensorflow as tf
 
@@ -15,7 +14,7 @@ from impala_tf import types
 from impala_tf.agents import saved
 
 
-def _input_specs(loaded: saved.LoadedAgent) -> Dict[str, tf.TensorSpec]:
+def _input_specs(loaded: saved.LoadedAgent) -> dict[str, tf.TensorSpec]:
   """Returns the specs of all that an agent reads of x_t, leading [B]."""
   agent, spec = loaded.agent, loaded.observation_spec
   specs = {'observation': tf.TensorSpec((None, *spec.shape), spec.dtype)}

@@ -3,7 +3,7 @@
 Importing it imports no TensorFlow, so that launchers can look a name up.
 """
 
-from typing import Any, Callable, Dict, Sequence
+from typing import Any, Callable, Sequence
 
 from impala_tf import config as config_lib
 from impala_tf.config import agent as agent_config
@@ -19,7 +19,7 @@ AUTO = 'auto'
 # Pixels of height and width that strided convolutions need at least.
 _MIN_PIXELS = {'shallow': 20, 'linear_convolutions': 20, 'nature': 36}
 _AUTO_SHALLOW_PIXELS = 36
-OWN: Dict[str, MakeTorso] = {}
+OWN: dict[str, MakeTorso] = {}
 
 
 def register(name: str) -> Callable[[MakeTorso], MakeTorso]:

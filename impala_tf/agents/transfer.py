@@ -1,7 +1,7 @@
 """Transfer of a trained agent's parameters to a new agent."""
 
 import dataclasses
-from typing import Any, List, Mapping
+from typing import Any, Mapping
 
 import dm_env
 import tensorflow as tf
@@ -38,7 +38,7 @@ def check(source: saved.LoadedAgent, observation_spec: dm_env.specs.Array,
 
 
 def take_parameters(agent: agent_lib.Agent,
-                    source: agent_lib.Agent) -> List[str]:
+                    source: agent_lib.Agent) -> list[str]:
   """Copies another agent's parameters if they mean the same.
 
   The agents are of the same network and observations, see `check`. Heads and an

@@ -1,6 +1,6 @@
 """The interface of a learning algorithm."""
 
-from typing import Any, Callable, NamedTuple, Type
+from typing import Any, Callable, NamedTuple
 
 from impala_tf import config as config_lib
 from impala_tf import types
@@ -8,13 +8,12 @@ from impala_tf.agents import agent as agent_lib
 from impala_tf.maths import distributions
 
 MakeAgentFn = Callable[
-    [config_lib.Config, distributions.Distribution, str, bool],
-    agent_lib.Agent]
+    [config_lib.Config, distributions.Distribution, str, bool], agent_lib.Agent]
 LossFn = Callable[..., types.LossOutput]  # Arguments: see `Algorithm`.
 AfterStepFn = Callable[[agent_lib.Agent, Any, config_lib.Config], None]
 
 
-def makes(kind: Type[agent_lib.Agent]) -> MakeAgentFn:
+def makes(kind: type[agent_lib.Agent]) -> MakeAgentFn:
   """Returns a `make_agent` for a class of agents without further options."""
   return lambda config, distribution, precision, compiled: kind(
       distribution, config.agent, precision, compiled)

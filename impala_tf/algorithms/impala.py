@@ -1,7 +1,7 @@
 """IMPALA's loss: the V-trace actor-critic (section 4.2) and its ablations."""
 
 import math
-from typing import Callable, Dict, NamedTuple, Optional, Tuple, Union
+from typing import Callable, NamedTuple
 
 import dm_env
 import tensorflow as tf
@@ -25,7 +25,7 @@ class Selection(NamedTuple):
   is_relevant: tf.Tensor
   # bool [B], unrolls whose policies' entropy is rewarded.
   has_entropy_cost: tf.Tensor
-  metrics: Dict[str, tf.Tensor]  # float32 [B], for logs only.
+  metrics: dict[str, tf.Tensor]  # float32 [B], for logs only.
 
 
 SelectFn = Callable[[agent_lib.NetworkOutput, types.Unroll], Selection]
@@ -34,7 +34,7 @@ SelectFn = Callable[[agent_lib.NetworkOutput, types.Unroll], Selection]
 def loss(agent: agent_lib.Agent, unroll: types.Unroll,
          config: config_lib.Config,
          hyperparameters: hyperparameters_lib.Present,
-         select: Optional[SelectFn] = None) -> types.LossOutput:
+         select: SelectFn | None = None) -> types.LossOutput:
   """Sums up the three losses of section 4.2.
 
   `select` is a function of the network's outputs and the batch that returns a
@@ -65,12 +65,10 @@ class Targets(NamedTuple):
 
 
 def loss_and_targets(
-    outputs: agent_lib.NetworkOutput,
-    distribution: distributions.Distribution, unroll: types.Unroll,
-    config: config_lib.ImpalaConfig, entropy_cost: Union[float, tf.Tensor],
-    value_scale: Union[float, tf.Tensor] = 1.,
-    select: Optional[SelectFn] = None
-) -> Tuple[types.LossOutput, Targets]:
+    outputs: agent_lib.NetworkOutput, distribution: distributions.Distribution,
+    unroll: types.Unroll, config: config_lib.ImpalaConfig,
+    entropy_cost: float | tf.Tensor, value_scale: float | tf.Tensor = 1.,
+    select: SelectFn | None = None) -> tuple[types.LossOutput, Targets]:
   """Computes the losses from the network's outputs, [T+1, B], for a batch.
 
   `entropy_cost` is the weight of the entropy bonus, `value_scale`, float32 [B],
@@ -136,18 +134,14 @@ def _corrected_returns(
     mask: tf.Tensor) -> vtrace.VTraceReturns:
   """Computes targets and advantages [T, B] by the configured correction."""
   return vtrace.corrected_returns(
-      config.correction,
-      log_rhos=log_rhos,
+      config.correction, log_rhos=log_rhos,
       discounts=effects.discount * config.discount,
       rewards=losses.clip_rewards(effects.reward, config.reward_clipping),
-      values=values,
-      bootstrap_value=bootstrap_value,
+      values=values, bootstrap_value=bootstrap_value,
       clip_rho_threshold=config.clip_rho_threshold,
       clip_pg_rho_threshold=config.clip_pg_rho_threshold,
-      clip_c_threshold=config.clip_c_threshold,
-      lambda_=config.lambda_,
-      mask=mask,
-      pg_bootstrap=config.pg_bootstrap)
+      clip_c_threshold=config.clip_c_threshold, lambda_=config.lambda_,
+      mask=mask, pg_bootstrap=config.pg_bootstrap)
 
 
 def _explained_variance(vs: tf.Tensor, values: tf.Tensor,

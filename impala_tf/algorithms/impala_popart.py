@@ -5,7 +5,7 @@ An unroll's task selects its row of the moments and its output of the baseline's
 head, and nothing else: policy and torso do not see the task.
 """
 
-from typing import Any, Optional
+from typing import Any
 
 import tensorflow as tf
 
@@ -32,7 +32,7 @@ def make_agent(config: config_lib.Config,
 def loss(agent: agent_lib.Agent, unroll: types.Unroll,
          config: config_lib.Config,
          hyperparameters: hyperparameters_lib.Present,
-         select: Optional[impala.SelectFn] = None) -> types.LossOutput:
+         select: impala.SelectFn | None = None) -> types.LossOutput:
   """Computes IMPALA's loss with each task's errors in units of its sigma.
 
   V-trace works on values as they are, sigma n + mu. The baseline is trained on

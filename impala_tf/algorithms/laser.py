@@ -45,9 +45,8 @@ def make_agent(config: config_lib.Config,
 
 
 def loss(agent: agent_lib.Agent, unroll: types.Unroll,
-         config: config_lib.Config,
-         hyperparameters: hyperparameters_lib.Present
-         ) -> types.LossOutput:
+         config: config_lib.Config, hyperparameters: hyperparameters_lib.Present
+        ) -> types.LossOutput:
   """Computes IMPALA's loss over the steps within the trust region.
 
   This is algorithm 1 of the supplement, with the policy gradient of section
@@ -57,12 +56,6 @@ def loss(agent: agent_lib.Agent, unroll: types.Unroll,
   return _base(config).loss(
       agent, unroll, config, hyperparameters,
       select=functools.partial(select, agent.distribution, config))
-
-
-def after_step(agent: agent_lib.Agent, totals: tf.Tensor,
-               config: config_lib.Config) -> None:
-  """Moves PopArt's moments, if there are any."""
-  _base(config).after_step(agent, totals, config)
 
 
 def select(distribution: distributions.Distribution, config: config_lib.Config,
@@ -92,4 +85,6 @@ def select(distribution: distributions.Distribution, config: config_lib.Config,
       name: tf.reduce_mean(divergences, axis=0)})
 
 
-ALGORITHM = algorithm.Algorithm(make_agent, loss, after_step)
+ALGORITHM = algorithm.Algorithm(
+    make_agent, loss, lambda agent, totals, config: (
+        _base(config).after_step(agent, totals, config)))

@@ -5,7 +5,7 @@ that launchers can look a name up.
 """
 
 import importlib
-from typing import Any, Callable, Dict, NamedTuple
+from typing import Any, Callable, NamedTuple
 
 from impala_tf import config as config_lib
 from impala_tf.runtime import user_modules
@@ -121,7 +121,7 @@ def _in_module(name: str, constant: str = 'ALGORITHM') -> Callable[[], Any]:
 
 
 # Keys are values of `ExperimentConfig.algorithm`.
-ROWS: Dict[str, Row] = {
+ROWS: dict[str, Row] = {
     'impala': Row(_in_module('impala'), _check_without_popart),
     'impala_popart': Row(_in_module('impala_popart'), _check_with_popart),
     'laser': Row(_in_module('laser'), _check_laser),
@@ -130,9 +130,8 @@ ROWS: Dict[str, Row] = {
         _in_module('impala', 'A3C_CONTINUOUS'), _check_a3c, SHARED_PARAMETERS),
     'one_step_q': Row(
         _in_module('async_q'), _check_asynchronous_values, SHARED_PARAMETERS),
-    'one_step_sarsa': Row(
-        _in_module('async_q', 'SARSA'), _check_asynchronous_values,
-        SHARED_PARAMETERS),
+    'one_step_sarsa': Row(_in_module('async_q', 'SARSA'),
+                          _check_asynchronous_values, SHARED_PARAMETERS),
     'n_step_q': Row(
         _in_module('async_q'), _check_asynchronous_values, SHARED_PARAMETERS),
 }

@@ -10,7 +10,6 @@ import contextlib
 import logging
 import os
 import pathlib
-from typing import Optional
 
 from impala_tf import config as config_lib
 from impala_tf.cli import command_line
@@ -57,7 +56,7 @@ def _parse_args() -> argparse.Namespace:
 
 
 def _train(args: argparse.Namespace, config: config_lib.Config,
-           why_public: Optional[str]) -> int:
+           why_public: str | None) -> int:
   run_dir = args.run_dir or run_directory.fresh_path(config.environment.level)
   run_directory.reach(run_dir)
   log_dir = pathlib.Path(run_directory.logs_path(run_dir))

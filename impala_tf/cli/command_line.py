@@ -4,7 +4,7 @@ import argparse
 import difflib
 import os
 import sys
-from typing import Any, Callable, Dict, Iterable, NoReturn, Optional, Sequence
+from typing import Any, Callable, Iterable, NoReturn, Sequence
 
 from impala_tf import config as config_lib
 from impala_tf.storage import shipped
@@ -34,9 +34,9 @@ class Parser(argparse.ArgumentParser):
 
   def __init__(self, **settings: Any):
     super().__init__(**{'epilog': _EXIT_CODES, **settings})
-    self.completers: Dict[str, Callable[[], Sequence[str]]] = {}
+    self.completers: dict[str, Callable[[], Sequence[str]]] = {}
 
-  def parse_args(self, args: Optional[Iterable[str]] = None,
+  def parse_args(self, args: Iterable[str] | None = None,
                  namespace: Any = None) -> Any:
     """Reads flags and arguments, which may be mixed; raises UserError."""
     if args is None and _LINE in os.environ:
@@ -105,8 +105,7 @@ class _Once(argparse.Action):
     setattr(namespace, self.dest, values)
 
 
-def add_config(parser: Parser, what: str,
-               default: Optional[str] = None) -> None:
+def add_config(parser: Parser, what: str, default: str | None = None) -> None:
   """Adds a config as an argument and as a flag, of which one may be given.
 
   `what` says in the help what the config is for; its path or name goes to

@@ -8,7 +8,7 @@ memory is carried through.
 import argparse
 import difflib
 import os
-from typing import Any, Callable, Dict, Optional, Sequence, Tuple
+from typing import Any, Callable, Sequence
 
 from impala_tf import config as config_lib
 from impala_tf.cli import command_line
@@ -110,7 +110,7 @@ def main() -> None:
 
 
 def _suite_and_levels(args: argparse.Namespace, trained_on: str
-                      ) -> Tuple[Optional[suite_lib.Suite], Sequence[str]]:
+                      ) -> tuple[suite_lib.Suite | None, Sequence[str]]:
   played = args.suite or trained_on
   if args.video and len(levels_lib.expand(played)) > 1:
     raise config_lib.UserError(
@@ -139,7 +139,7 @@ def _suite_and_levels(args: argparse.Namespace, trained_on: str
   return suite, levels
 
 
-def _output(args: argparse.Namespace, suite: Optional[suite_lib.Suite]) -> str:
+def _output(args: argparse.Namespace, suite: suite_lib.Suite | None) -> str:
   name = '_'.join(['evaluation', *([suite.name] if suite else []),
                    *(['varied'] if args.gin_binding else [])]) + '.json'
   # Results of an agent in the box stay out of it.
@@ -181,7 +181,7 @@ def _evaluate_levels(games: scores.Games, config: config_lib.Config,
                      levels: Sequence[str], loaded: Any, output: str,
                      record: Callable[[dict], None]) -> dict:
   """Plays levels that are of no suite together; returns the report."""
-  results: Dict[str, dict] = {}
+  results: dict[str, dict] = {}
 
   def keep(level, result):
     results[level] = result

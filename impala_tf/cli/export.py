@@ -6,10 +6,12 @@ without the optimiser: a third of a checkpoint. It can be played
 """
 
 import argparse
+import errno
 import os
 import pathlib
 import shutil
-from typing import Any, List
+import types
+from typing import Any
 
 from impala_tf import config as config_lib
 from impala_tf.cli import command_line
@@ -26,7 +28,6 @@ from impala_tf.runtime import gpus
 from impala_tf.runtime import stop_signals
 from impala_tf.runtime import user_modules
 from impala_tf.storage import files
-from impala_tf.storage import hub
 from impala_tf.storage import shipped
 
 
@@ -56,7 +57,7 @@ def _parse_args() -> argparse.Namespace:
   args = parser.parse_args()
   if args.push_to_hub:
     args.card = True
-    hub.client()
+    _hub()
   if args.format == 'saved_model' and (args.card or args.float16):
     raise config_lib.UserError(
         '--card, --push_to_hub and --float16 are for --format=agent')
@@ -109,7 +110,7 @@ def main() -> None:
   print(f'{output} holds {loaded.checkpoint} of {args.run_dir}, '
         f'{loaded.num_frames:,d} frames, in {size / 1e6:.1f} MB; try {usage}')
   if args.push_to_hub:
-    print(f'uploaded to {hub.upload(str(output), args.push_to_hub)}')
+    print(f'uploaded to {_upload(str(output), args.push_to_hub)}')
 
 
 def _add_card(directory: str, run_dir: str, config: config_lib.Config,
@@ -118,7 +119,7 @@ def _add_card(directory: str, run_dir: str, config: config_lib.Config,
   suite, _ = scores.scored_levels(config.environment.level)
   path = os.path.join(
       run_dir, f'evaluation_{suite.name}.json' if suite else 'evaluation.json')
-  results: List[recorded_results.Result] = []
+  results: list[recorded_results.Result] = []
   if files.exists(path):
     results = [recorded_results.of_evaluation(run_dir, result)
                for result in suite_results.read_levels(path).values()
@@ -150,3 +151,31 @@ def _add_card(directory: str, run_dir: str, config: config_lib.Config,
   film = scores.Games(1, 0, False, os.path.join(directory, model_card.VIDEO))
   scores.play_in_turn(film, config, [results[0].task], loaded,
                       lambda level, result: None)
+
+
+def _hub() -> types.ModuleType:
+  """Returns huggingface_hub; raises UserError if it is not installed."""
+  try:
+    import huggingface_hub
+  except ImportError as error:
+    raise config_lib.UserError(
+        '--push_to_hub needs the package huggingface_hub; '
+        "pip install 'impala_tf[hub]'") from error
+  return huggingface_hub
+
+
+def _upload(directory: str, name: str) -> str:
+  """Uploads a directory as the model `name`, made if need be; returns its URL.
+
+  Raises RemoteError if the Hub refuses it or does not answer.
+  """
+  hub = _hub()
+  try:
+    url = hub.create_repo(name, exist_ok=True)
+    hub.upload_folder(repo_id=name, folder_path=directory)
+    return str(url)
+  except Exception as error:  # Of several libraries.
+    raise files.RemoteError(
+        errno.EIO, f'{directory} is written, but the Hub has not taken it as '
+        f'{name}: {files.one_line(error)}; try again with hf upload {name} '
+        f'{directory}') from error

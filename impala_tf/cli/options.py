@@ -5,7 +5,7 @@ import inspect
 import re
 import textwrap
 import typing
-from typing import Dict, List, NamedTuple, Tuple
+from typing import NamedTuple
 
 from impala_tf import config as config_lib
 from impala_tf.cli import command_line
@@ -56,7 +56,7 @@ class Option(NamedTuple):
   meaning: str  # Its part of the docstring.
 
 
-def describe(section: type) -> Tuple[str, List[Option]]:
+def describe(section: type) -> tuple[str, list[Option]]:
   """Returns the title of a section of the config, and its options."""
   docstring = inspect.getdoc(section) or ''
   meanings = _meanings(docstring)
@@ -72,7 +72,7 @@ def describe(section: type) -> Tuple[str, List[Option]]:
       for field in dataclasses.fields(section)]
 
 
-def _meanings(docstring: str) -> Dict[str, str]:
+def _meanings(docstring: str) -> dict[str, str]:
   """Returns the 'Attributes:' of a docstring, without line breaks."""
   found = {}
   for entry in re.split(r'\n  (?=\w[\w, ]*:\s)',

@@ -6,7 +6,7 @@ The verb `report` draws everything that is known of runs, level by level.
 import argparse
 import difflib
 import itertools
-from typing import Dict, NamedTuple, Sequence
+from typing import NamedTuple, Sequence
 
 import numpy as np
 
@@ -103,7 +103,7 @@ def _points(run_dir: str, args: argparse.Namespace) -> list:
   return points
 
 
-def _curve(label: str, run_dirs: Sequence[str], points: Dict[str, list],
+def _curve(label: str, run_dirs: Sequence[str], points: dict[str, list],
            args: argparse.Namespace) -> _Curve:
   lines = []
   for run_dir in run_dirs:

@@ -12,7 +12,7 @@ ends.
 
 import os
 import shlex
-from typing import Dict, Mapping, Sequence
+from typing import Mapping, Sequence
 
 from impala_tf import config as config_lib
 from impala_tf.cli import program
@@ -47,7 +47,7 @@ class Turns(batch.Turns):
     self._rows = {name: metrics.RowReader(run_dir)
                   for name, run_dir in run_dirs.items()}
     self._frames = dict.fromkeys(run_dirs, 0)
-    self._evolutions: Dict[str, int] = {}
+    self._evolutions: dict[str, int] = {}
 
   def choose(self, waiting: Sequence[str]) -> str:
     for name in waiting:

@@ -7,7 +7,7 @@ import shlex
 import signal
 import sys
 import traceback
-from typing import Callable, Optional, Union
+from typing import Callable
 
 from impala_tf import config as config_lib
 from impala_tf.envs import environment
@@ -20,7 +20,7 @@ from impala_tf.runtime import user_modules
 from impala_tf.storage import files
 
 
-def run(action: Callable[[], Optional[int]]) -> int:
+def run(action: Callable[[], int | None]) -> int:
   """Runs `action`, prints a known error in one line, returns the exit code."""
   try:
     return action() or 0
@@ -43,7 +43,7 @@ def _complain(error: Exception) -> None:
         file=sys.stderr)
 
 
-def returning_exit_code(main: Callable[[], Optional[int]]) -> Callable[[], int]:
+def returning_exit_code(main: Callable[[], int | None]) -> Callable[[], int]:
   """Decorates the `main` of a program, see `run`.
 
   Refuses `python -m impala_tf.cli.train`, which would only define it.
@@ -67,12 +67,11 @@ def end(exit_code: int, at_once: bool = False) -> None:
 
 def add_import(parser: argparse.ArgumentParser) -> None:
   """Adds the flag --import, for `user_modules.load`."""
-  parser.add_argument('--import', action='append', default=[], dest='modules',
-                      metavar='FILE.py',
-                      help='a file of your own that registers environments, '
-                      'networks or algorithms, or the name of an installed '
-                      'module; may be repeated; on other machines it must be '
-                      'at the same path')
+  parser.add_argument(
+      '--import', action='append', default=[], dest='modules',
+      metavar='FILE.py', help='a file of your own that registers environments, '
+      'networks or algorithms, or the name of an installed module; may be '
+      'repeated; on other machines it must be at the same path')
 
 
 def add_checkpoint(parser: argparse.ArgumentParser) -> None:
@@ -84,7 +83,7 @@ def add_checkpoint(parser: argparse.ArgumentParser) -> None:
                       '%(default)s)')
 
 
-def parse_checkpoint(text: str) -> Union[str, int]:
+def parse_checkpoint(text: str) -> str | int:
   """Returns --checkpoint as `checkpoint.find` takes it; raises UserError."""
   if text in ('newest', 'best'):
     return text
@@ -103,7 +102,7 @@ def add_ray_address(parser: argparse.ArgumentParser) -> None:
 
 
 def why_public(verb: str, args: argparse.Namespace, is_for_others: bool
-               ) -> Optional[str]:
+               ) -> str | None:
   """Says why other machines can reach the run of `verb`; None if they cannot.
 
   It may execute the program anew, see `enter_private_network`. `is_for_others`
@@ -124,7 +123,7 @@ def why_public(verb: str, args: argparse.Namespace, is_for_others: bool
   return why
 
 
-def enter_private_network(verb: str) -> Optional[str]:
+def enter_private_network(verb: str) -> str | None:
   """Executes the program `verb` anew in a private network, unless it was tried.
 
   Returns why other machines can reach it all the same; None if they cannot.
@@ -135,7 +134,7 @@ def enter_private_network(verb: str) -> Optional[str]:
   return f'no private network here: {obstacle}' if obstacle else None
 
 
-def conclude(run_dir: str, signum: Optional[int]) -> int:
+def conclude(run_dir: str, signum: int | None) -> int:
   """Prints whether training finished or was stopped; returns the exit code."""
   quoted = shlex.quote(run_dir)
   if signum is None:

@@ -10,7 +10,7 @@ decisions.csv, a row for each decision of a member.
 
 import argparse
 import pathlib
-from typing import Any, Dict, List, Sequence
+from typing import Any, Sequence
 
 from impala_tf import config as config_lib
 from impala_tf.cli import command_line
@@ -27,7 +27,7 @@ from impala_tf.runs import sweep_directory
 from impala_tf.storage import files
 from impala_tf.suites import levels as levels_lib
 
-Pictures = Dict[str, Any]  # Matplotlib's figures by file name.
+Pictures = dict[str, Any]  # Matplotlib's figures by file name.
 
 _RETURNS = (
     f'Returns are means of the last {metrics.EPISODE_WINDOW} episodes, of '
@@ -64,7 +64,7 @@ def _parse_args() -> argparse.Namespace:
 
 
 def _add_comparison(population_dirs: Sequence[str], sweep_dirs: Sequence[str],
-                    pictures: Pictures, sections: List[str]) -> None:
+                    pictures: Pictures, sections: list[str]) -> None:
   from impala_tf.plots import comparison
   if len(population_dirs) != 1 or len(sweep_dirs) != 1:
     raise config_lib.UserError(
@@ -78,7 +78,7 @@ def _add_comparison(population_dirs: Sequence[str], sweep_dirs: Sequence[str],
                _COMPARISON]
 
 
-def _write_scores(contents: Dict[str, Any], output: pathlib.Path) -> None:
+def _write_scores(contents: dict[str, Any], output: pathlib.Path) -> None:
   output.mkdir(parents=True, exist_ok=True)
   suite_results.write_json(str(output / 'scores.json'), contents)
   print(f'wrote scores.json to {output}')
@@ -106,7 +106,7 @@ def main() -> None:
                         if path not in (*of_populations, *of_sweeps)])
   trained = [run for run in runs if run.rows]
   pictures: Pictures = {}
-  sections: List[str] = []
+  sections: list[str] = []
   if of_sweeps:
     _add_comparison(of_populations, of_sweeps, pictures, sections)
   loaded = [population for path in of_populations

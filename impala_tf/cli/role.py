@@ -15,7 +15,7 @@ import contextlib
 import os
 import sys
 import time
-from typing import Callable, Mapping, Optional
+from typing import Callable, Mapping
 
 from absl import flags
 from absl import logging
@@ -37,7 +37,7 @@ _PEERS = ('actor', 'evaluator')  # Of a learner.
 
 
 def run(args: argparse.Namespace,
-        roles: Mapping[str, Callable[[argparse.Namespace], Optional[int]]] =
+        roles: Mapping[str, Callable[[argparse.Namespace], int | None]] =
         _ROLES, grace_secs: float = _GRACE_SECS) -> int:
   """Runs the role that flags name, by its function; returns the exit code."""
   try:

@@ -10,7 +10,7 @@ import datetime
 import itertools
 import os
 import time
-from typing import Callable, Iterator, Mapping, NamedTuple, Optional, Sequence
+from typing import Callable, Iterator, Mapping, NamedTuple, Sequence
 
 from impala_tf import config as config_lib
 from impala_tf.cli import command_line
@@ -93,7 +93,7 @@ class Program:
 
   def _run_batch(self, args: argparse.Namespace, host: 'Host',
                  directory: sweep_directory.SweepDirectory,
-                 groups: Sequence[plan_lib.Group]) -> Optional[int]:
+                 groups: Sequence[plan_lib.Group]) -> int | None:
     """Runs unfinished runs; returns the signal that ended them, if any."""
     runs = {run.name: run for run in directory.runs}
     to_do = directory.runs_to_do(args.retry_failed)
@@ -185,14 +185,12 @@ def _parse_args(kind: sweep_directory.Kind,
   program.add_import(parser)
   parser.add_argument('--retry_failed', action='store_true',
                       help=f'also resume {kind.runs} that have failed')
-  parser.add_argument('--jobs', type=int,
-                      help='runs at a time (default: one a core where all runs '
-                      'are in_process, else one; on Ray as many as there is '
-                      'room for)')
+  parser.add_argument(
+      '--jobs', type=int, help='runs at a time (default: one a core where all '
+      'runs are in_process, else one; on Ray as many as there is room for)')
   parser.add_argument('--engine', choices=('local', 'ray'), default='local',
                       help='what runs them: this machine, or a Ray cluster '
-                      f'whose nodes share {kind.flag} (default: '
-                      '%(default)s)')
+                      f'whose nodes share {kind.flag} (default: %(default)s)')
   program.add_ray_address(parser)
   parser.add_argument('--run_cpus', type=float,
                       help='that Ray reserves for a run (default: 1 where all '

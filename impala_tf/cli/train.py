@@ -3,7 +3,6 @@
 import argparse
 import contextlib
 import os
-from typing import Optional
 
 from impala_tf import config as config_lib
 from impala_tf.algorithms import table as algorithms
@@ -40,8 +39,7 @@ def _parse_args() -> argparse.Namespace:
 
 
 def _train(args: argparse.Namespace, config: config_lib.Config, run_dir: str,
-           chosen: local_run.Ports, line: progress.ProgressLine
-           ) -> Optional[int]:
+           chosen: local_run.Ports, line: progress.ProgressLine) -> int | None:
   """Trains here or in children; returns the signal that ended it, if any."""
   sharing = role_flags.sharing(args)
   if config.experiment.in_process:

@@ -13,7 +13,7 @@ import secrets
 import select
 import signal
 import sys
-from typing import Any, Dict
+from typing import Any
 
 from impala_tf.cli import program
 from impala_tf.runs import gin_config
@@ -37,7 +37,7 @@ class Tracker:
   def __init__(self, wandb: Any, run_dir: str):
     """Begins a run of the package `wandb`, or continues the noted one."""
     self._note_path = os.path.join(run_dir, _NOTE)
-    self._note: Dict[str, Any] = {'id': secrets.token_hex(4), 'sent': {}}
+    self._note: dict[str, Any] = {'id': secrets.token_hex(4), 'sent': {}}
     if files.exists(self._note_path):
       self._note = json.loads(files.read(self._note_path))
     self.run = self._init(wandb, run_dir)

@@ -11,7 +11,6 @@ of --import.
 import contextlib
 import re
 import sys
-from typing import Tuple, Union
 
 from impala_tf.cli import program
 from impala_tf.runs import gin_config
@@ -20,7 +19,7 @@ from impala_tf.runtime import gpus
 from impala_tf.runtime import user_modules
 
 
-def parse(source: str) -> Tuple[str, Union[str, int]]:
+def parse(source: str) -> tuple[str, str | int]:
   """Splits a value of --init_from into directory and checkpoint."""
   directory, _, which = source.rpartition(':')
   if directory and re.fullmatch(r'newest|best|\d+', which):

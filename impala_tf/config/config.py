@@ -3,7 +3,7 @@
 import dataclasses
 import json
 import typing
-from typing import Any, Dict, Iterator, Optional, Tuple, Type
+from typing import Any, Iterator
 
 from impala_tf.config.actor import ActorConfig
 from impala_tf.config.agent import AgentConfig
@@ -22,7 +22,7 @@ from impala_tf.config.replay import ReplayConfig
 from impala_tf.config.vizdoom import VizdoomConfig
 
 # Whether it is broken, and the message in that case.
-_Rule = Tuple[Any, str]
+_Rule = tuple[Any, str]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,9 +98,8 @@ class Config:
             'clipped have no threshold; leave one of them out')
     has_lag = actor.controlled_lag_updates is not None
     yield has_lag and not in_process, (
-        'ActorConfig.controlled_lag_updates needs '
-        'ExperimentConfig.in_process = True: between processes the queue adds '
-        'to the lag')
+        'ActorConfig.controlled_lag_updates needs ExperimentConfig.in_process '
+        '= True: between processes the queue adds to the lag')
     yield has_lag and actor.fetch_interval_unrolls > 1, (
         'ActorConfig.fetch_interval_unrolls must be 1 if '
         'ActorConfig.controlled_lag_updates is given: parameters that are kept '
@@ -154,14 +153,14 @@ class Config:
     return bool(self.num_replayed) and self.replay.sampling == 'priorities'
 
   @property
-  def chain_unrolls(self) -> Optional[int]:
+  def chain_unrolls(self) -> int | None:
     """Most unrolls in an item of the replay; None if an item is one unroll."""
     if self.num_replayed and self.replay.sampling == 'episodes':
       return self.replay.episode_unrolls
     return None
 
 
-def sections() -> Dict[str, Type[Any]]:
+def sections() -> dict[str, type[Any]]:
   """Returns the section class of each field of `Config`, by name."""
   return typing.get_type_hints(Config)
 

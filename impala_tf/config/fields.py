@@ -33,7 +33,7 @@ def option(default: Any, *, at_least=None, at_most=None, above=None, below=None,
 
 def _check_type(name: str, value: Any, hint: Any) -> Any:
   """Returns `value`, as a float if one is wanted; raises ConfigError."""
-  if typing.get_origin(hint) is typing.Union:  # Optional[X]
+  if typing.get_args(hint):  # X | None
     if value is None:
       return None
     hint = next(h for h in typing.get_args(hint) if h is not type(None))

@@ -6,9 +6,8 @@ import hashlib
 from impala_tf import config as config_lib
 
 # Sections that decide how many unrolls are made, or how they are used.
-_NOT_OF_UNROLLS = (
-    'experiment', 'impala', 'laser', 'optimizer', 'actor', 'learner', 'replay',
-    'population', 'asynchronous')
+_NOT_OF_UNROLLS = ('experiment', 'impala', 'laser', 'optimizer', 'actor',
+                   'learner', 'replay', 'population', 'asynchronous')
 # Options of the agent's first weights, and of the choice of episodes.
 _NOT_OF_MEANING = ('torso_gain', 'num_seeds')
 # Options that came after replays had been saved. The values at which an unroll

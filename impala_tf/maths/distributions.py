@@ -15,7 +15,7 @@ followed by `action_shape`, of `action_dtype`.
 
 import abc
 import dataclasses
-from typing import ClassVar, Tuple
+from typing import ClassVar
 
 from dm_env import specs
 import numpy as np
@@ -43,13 +43,13 @@ class Distribution(abc.ABC):
     return sum(self.num_values)
 
   @property
-  def num_values(self) -> Tuple[int, ...]:
+  def num_values(self) -> tuple[int, ...]:
     """Number of values of each choice; empty for continuous actions."""
     return ()
 
   @property
   @abc.abstractmethod
-  def action_shape(self) -> Tuple[int, ...]:
+  def action_shape(self) -> tuple[int, ...]:
     """Shape of an action without leading dimensions."""
 
   @abc.abstractmethod
@@ -118,7 +118,7 @@ class Categorical(Distribution):
   action_dtype = tf.int32
 
   @property
-  def num_values(self) -> Tuple[int, ...]:
+  def num_values(self) -> tuple[int, ...]:
     return (self.num_actions,)
 
   def __str__(self):
@@ -139,15 +139,15 @@ class MultiCategorical(Distribution):
   Log-probabilities, entropies and divergences are sums over the choices. Values
   that only another choice has have a log-probability of -1e9.
   """
-  nvec: Tuple[int, ...]  # Number of values of each choice, [D], 1 or more.
+  nvec: tuple[int, ...]  # Number of values of each choice, [D], 1 or more.
   action_dtype = tf.int32
 
   @property
-  def num_values(self) -> Tuple[int, ...]:
+  def num_values(self) -> tuple[int, ...]:
     return self.nvec
 
   @property
-  def action_shape(self) -> Tuple[int, ...]:
+  def action_shape(self) -> tuple[int, ...]:
     return (len(self.nvec),)
 
   def __str__(self):
@@ -190,7 +190,7 @@ class Gaussian(Distribution):
     return 2 * self.action_size
 
   @property
-  def action_shape(self) -> Tuple[int, ...]:
+  def action_shape(self) -> tuple[int, ...]:
     return (self.action_size,)
 
   def __str__(self):

@@ -15,7 +15,6 @@ bool, 1 if the transition counts, else 0; `vtrace` takes the same one.
 """
 
 import math
-from typing import Optional
 
 import tensorflow as tf
 
@@ -70,7 +69,7 @@ def entropy_loss(entropies: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
 
 
 def masked_mean(x: tf.Tensor, mask: tf.Tensor,
-                axis: Optional[int] = 0) -> tf.Tensor:
+                axis: int | None = 0) -> tf.Tensor:
   """Averages the transitions that count, for logs.
 
   With axis 0 it is a mean over time of each unroll, float32 [B]; with None one

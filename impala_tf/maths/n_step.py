@@ -63,9 +63,8 @@ def one_step_targets(rewards: tf.Tensor, discounts: tf.Tensor,
   """
   rewards, discounts, next_values = map(
       _to_tensor, (rewards, discounts, next_values))
-  tf.debugging.assert_shapes([
-      (rewards, ('T', 'B')), (discounts, ('T', 'B')),
-      (next_values, ('T', 'B')), (mask, ('T', 'B'))])
+  tf.debugging.assert_shapes([(rewards, ('T', 'B')), (discounts, ('T', 'B')),
+                              (next_values, ('T', 'B')), (mask, ('T', 'B'))])
   # `where`, not a product: NaN times 0 would leak out of a cut transition.
   return tf.stop_gradient(tf.where(
       tf.cast(mask, tf.bool), rewards + discounts * next_values, 0.))

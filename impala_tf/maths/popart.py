@@ -17,7 +17,6 @@ variance, which starts at 1, is sigma squared without its bounds; the papers
 keep the second moment, nu, instead.
 """
 
-from typing import Tuple
 
 import tensorflow as tf
 
@@ -57,9 +56,8 @@ def totals(targets: tf.Tensor, mask: tf.Tensor, task: tf.Tensor,
   Targets of V and the mask, 1 for each target that counts, are float32 [T, B];
   tasks of unrolls int32 [B].
   """
-  tf.debugging.assert_shapes([
-      (targets, ('T', 'B')), (mask, ('T', 'B')), (task, ('B',)),
-      (moments.mean, ('L',))])
+  tf.debugging.assert_shapes([(targets, ('T', 'B')), (mask, ('T', 'B')),
+                              (task, ('B',)), (moments.mean, ('L',))])
   deviation = mask * (targets - tf.gather(moments.mean, task))
 
   def by_task(values):
@@ -93,15 +91,14 @@ def update(moments: running_moments.Moments, sums: running_moments.Totals,
 
 
 def rescale(kernel: tf.Tensor, bias: tf.Tensor, old: running_moments.Moments,
-            new: running_moments.Moments) -> Tuple[tf.Tensor, tf.Tensor]:
+            new: running_moments.Moments) -> tuple[tf.Tensor, tf.Tensor]:
   """Moves a linear layer so that no V changes with the moments.
 
   By proposition 1 of van Hasselt et al. 2016 the new kernel, [F, L], is kernel
   sigma / sigma'. The new bias, [L], is (sigma bias + mu - mu') / sigma'.
   """
-  tf.debugging.assert_shapes([
-      (kernel, ('F', 'L')), (bias, ('L',)), (old.mean, ('L',)),
-      (new.mean, ('L',))])
+  tf.debugging.assert_shapes([(kernel, ('F', 'L')), (bias, ('L',)),
+                              (old.mean, ('L',)), (new.mean, ('L',))])
   ratio = scale(old) / scale(new)
   # In two terms: the first is exact if nothing moves.
   return kernel * ratio, bias * ratio + (old.mean - new.mean) / scale(new)

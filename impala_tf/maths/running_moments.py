@@ -47,10 +47,9 @@ def totals(observations: tf.Tensor, mean: tf.Tensor) -> Totals:
     raise ValueError(f'observations must be [T, B] and then {mean.shape}, but '
                      f'are {observations.shape}')
   deviation = tf.stop_gradient(tf.cast(observations, tf.float64)) - mean
-  return Totals(
-      tf.cast(tf.reduce_prod(tf.shape(observations)[:2]), tf.float64),
-      tf.reduce_sum(deviation, axis=[0, 1]),
-      tf.reduce_sum(tf.square(deviation), axis=[0, 1]))
+  return Totals(tf.cast(tf.reduce_prod(tf.shape(observations)[:2]), tf.float64),
+                tf.reduce_sum(deviation, axis=[0, 1]),
+                tf.reduce_sum(tf.square(deviation), axis=[0, 1]))
 
 
 def update(count: tf.Tensor, moments: Moments, sums: Totals) -> Moments:

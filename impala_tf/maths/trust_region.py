@@ -13,13 +13,12 @@ Shapes: T time, B batch, A discrete actions. No gradient flows through any of
 these, and other shapes raise ValueError.
 """
 
-from typing import Optional
 
 import tensorflow as tf
 
 
 def kl_to_implied(target_logits: tf.Tensor, behaviour_logits: tf.Tensor,
-                  clip_rho_threshold: Optional[float]) -> tf.Tensor:
+                  clip_rho_threshold: float | None) -> tf.Tensor:
   """Computes the behaviour relevance beta(s) = KL(pi || pi~_mu) (section 4.3).
 
   By equation 3 of the supplement the implied policy, whose value V-trace's
@@ -54,8 +53,7 @@ def kl_to_implied(target_logits: tf.Tensor, behaviour_logits: tf.Tensor,
   return tf.reduce_sum(lost, axis=-1) + tf.reduce_logsumexp(clipped, axis=-1)
 
 
-def is_relevant(divergences: tf.Tensor,
-                threshold: Optional[float]) -> tf.Tensor:
+def is_relevant(divergences: tf.Tensor, threshold: float | None) -> tf.Tensor:
   """Decides lambda(s): which states' transitions are learned from.
 
   A state counts if its divergence, float32 [T, B], is below b, `threshold`;

@@ -1,12 +1,11 @@
 """Pure functions of an update: rate annealing and gradient clipping."""
 
-from typing import Optional, Sequence, Tuple, Union
+from typing import Sequence
 
 import tensorflow as tf
 
 
-def linear_anneal(initial_value: Union[float, tf.Tensor],
-                  frames: Union[int, tf.Tensor],
+def linear_anneal(initial_value: float | tf.Tensor, frames: int | tf.Tensor,
                   total_frames: int) -> tf.Tensor:
   """Anneals linearly from `initial_value` at frame 0 to 0 at `total_frames`.
 
@@ -19,9 +18,8 @@ def linear_anneal(initial_value: Union[float, tf.Tensor],
 
 
 def clip_by_global_norm(
-    gradients: Sequence[tf.Tensor],
-    max_norm: Optional[Union[float, tf.Tensor]]
-) -> Tuple[Sequence[tf.Tensor], tf.Tensor]:
+    gradients: Sequence[tf.Tensor], max_norm: float | tf.Tensor | None
+) -> tuple[Sequence[tf.Tensor], tf.Tensor]:
   """Scales gradients down together so that their norm is at most `max_norm`.
 
   `max_norm` bounds the l2 norm of all gradients taken as one vector; None: do

@@ -18,7 +18,7 @@ discounts from s to t-1, which ends a sum at the end of an episode.
 Shapes: T time, B batch. Everything is time-major.
 """
 
-from typing import NamedTuple, Optional
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -30,17 +30,12 @@ class VTraceReturns(NamedTuple):
 
 
 def from_importance_weights(
-    log_rhos: tf.Tensor,
-    discounts: tf.Tensor,
-    rewards: tf.Tensor,
-    values: tf.Tensor,
-    bootstrap_value: tf.Tensor,
-    clip_rho_threshold: Optional[float] = 1.0,
-    clip_pg_rho_threshold: Optional[float] = 1.0,
-    clip_c_threshold: Optional[float] = 1.0,
-    lambda_: float = 1.0,
-    mask: Optional[tf.Tensor] = None,
-    pg_bootstrap: str = 'vs') -> VTraceReturns:
+    log_rhos: tf.Tensor, discounts: tf.Tensor, rewards: tf.Tensor,
+    values: tf.Tensor, bootstrap_value: tf.Tensor,
+    clip_rho_threshold: float | None = 1.0,
+    clip_pg_rho_threshold: float | None = 1.0,
+    clip_c_threshold: float | None = 1.0, lambda_: float = 1.0,
+    mask: tf.Tensor | None = None, pg_bootstrap: str = 'vs') -> VTraceReturns:
   """Computes V-trace for given importance ratios (section 4.1, equation 1).
 
   Equation 1 is evaluated backwards by remark 1,
@@ -110,11 +105,8 @@ def from_importance_weights(
   # A scan also runs where T is unknown, and keeps graph and XLA's compilation
   # small. It takes a thousandth of a learner's step.
   vs_minus_values = tf.scan(
-      lambda later, step: step[0] + step[1] * later,
-      (deltas, discounts * cs),
-      initializer=tf.zeros_like(deltas[0]),
-      parallel_iterations=1,
-      reverse=True)
+      lambda later, step: step[0] + step[1] * later, (deltas, discounts * cs),
+      initializer=tf.zeros_like(deltas[0]), parallel_iterations=1, reverse=True)
   vs = values + vs_minus_values
 
   next_vs = tf.concat([vs[1:], bootstrap_value[tf.newaxis]], axis=0)
@@ -125,7 +117,7 @@ def from_importance_weights(
                        pg_advantages=tf.stop_gradient(pg_advantages))
 
 
-def _clip(ratios: tf.Tensor, threshold: Optional[float]) -> tf.Tensor:
+def _clip(ratios: tf.Tensor, threshold: float | None) -> tf.Tensor:
   return ratios if threshold is None else tf.minimum(
       tf.cast(threshold, tf.float32), ratios)
 
@@ -137,10 +129,7 @@ LOG_EPSILON = 1e-6
 
 
 def corrected_returns(correction: str, log_rhos: tf.Tensor,
-                      clip_rho_threshold: Optional[float],
-                      clip_pg_rho_threshold: Optional[float],
-                      clip_c_threshold: Optional[float], **kwargs
-                      ) -> VTraceReturns:
+                      **arguments) -> VTraceReturns:
   """Computes targets for values and advantages with a given correction.
 
   V-trace is the paper's own; section 5.2.2, table 2 and appendix E compare it
@@ -149,18 +138,15 @@ def corrected_returns(correction: str, log_rhos: tf.Tensor,
   pi had acted, or lambda-returns for `lambda_` below 1. 'one_step_is' weighs
   each transition's advantage by its ratio.
 
-  Other arguments are those of `from_importance_weights`.
+  `arguments` are those of `from_importance_weights`, all thresholds included.
   """
   if correction == 'vtrace':
-    return from_importance_weights(
-        log_rhos, clip_rho_threshold=clip_rho_threshold,
-        clip_pg_rho_threshold=clip_pg_rho_threshold,
-        clip_c_threshold=clip_c_threshold, **kwargs)
-  on_policy = from_importance_weights(
-      tf.zeros_like(log_rhos), clip_rho_threshold=None,
-      clip_pg_rho_threshold=None, clip_c_threshold=None, **kwargs)
+    return from_importance_weights(log_rhos, **arguments)
+  unclipped: Any = {name: None if name.startswith('clip_') else value
+                    for name, value in arguments.items()}
+  on_policy = from_importance_weights(tf.zeros_like(log_rhos), **unclipped)
   if correction != 'one_step_is':
     return on_policy
-  pg_rhos = _clip(tf.exp(log_rhos), clip_pg_rho_threshold)
+  pg_rhos = _clip(tf.exp(log_rhos), arguments['clip_pg_rho_threshold'])
   return on_policy._replace(
       pg_advantages=tf.stop_gradient(pg_rhos) * on_policy.pg_advantages)

@@ -1,6 +1,6 @@
 """Hyper-parameters of an update that may change during a run."""
 
-from typing import Callable, Dict, List, NamedTuple, Optional, Union
+from typing import Callable, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -10,7 +10,7 @@ from impala_tf import config as config_lib
 
 class Present(NamedTuple):
   """Hyper-parameters of one update, as its loss reads them."""
-  entropy_cost: Union[float, tf.Tensor]  # float32 [], annealed.
+  entropy_cost: float | tf.Tensor  # float32 [], annealed.
 
 
 class Hyperparameters(tf.Module):
@@ -38,7 +38,7 @@ class Hyperparameters(tf.Module):
     # Function that returns the share of the run's frames that is left, float32
     # []. The learner replaces it.
     self.remaining_share: Callable[[], tf.Tensor] = lambda: tf.constant(1.)
-    self.max_gradient_norm: Optional[tf.Variable] = None
+    self.max_gradient_norm: tf.Variable | None = None
     if config.optimizer.max_gradient_norm is not None:
       self.max_gradient_norm = _variable(config.optimizer.max_gradient_norm)
 
@@ -50,7 +50,7 @@ class Hyperparameters(tf.Module):
     return Present(
         self.entropy_cost * (end + (1 - end) * self.remaining_share()))
 
-  def row(self) -> Dict[str, float]:
+  def row(self) -> dict[str, float]:
     """Returns the values, but for the learning rate, which updates report."""
     values = {'epsilon': self.epsilon,
               'entropy_cost': self.present().entropy_cost}
@@ -85,5 +85,5 @@ class ConfiguredValues(tf.Module):
     self.values.assign(self._config_values)
 
 
-def _variable(value: Union[float, List[float]]) -> tf.Variable:
+def _variable(value: float | list[float]) -> tf.Variable:
   return tf.Variable(value, trainable=False, dtype=tf.float32)

@@ -5,12 +5,12 @@ outside the square root or start the mean square at zero, and differ by up to
 ten times in the first steps: learning rates and epsilons do not carry over.
 """
 
-from typing import Callable, Iterable, Sequence, Tuple, Union
+from typing import Callable, Iterable, Sequence
 
 import tensorflow as tf
 
 # Function that is asked for a number at every step.
-Setting = Callable[[], Union[float, tf.Tensor, tf.Variable]]
+Setting = Callable[[], float | tf.Tensor | tf.Variable]
 
 
 class RMSProp(tf.Module):
@@ -66,7 +66,7 @@ class RMSProp(tf.Module):
 
   def apply_gradients(
       self,
-      grads_and_vars: Iterable[Tuple[tf.Tensor, tf.Variable]]) -> None:
+      grads_and_vars: Iterable[tuple[tf.Tensor, tf.Variable]]) -> None:
     """Performs one step with a gradient for each variable, as in `build`.
 
     `tf.IndexedSlices` are made dense: rows of an embedding that no input

@@ -5,12 +5,12 @@ checkpoints for selected instances" (appendix F). Pure functions.
 """
 
 import math
-from typing import List, Mapping, NamedTuple, Sequence, Tuple
+from typing import Mapping, NamedTuple, Sequence
 
 from impala_tf.pbt import populations
 
 Events = Mapping[str, Sequence[populations.Event]]  # By member, oldest first.
-Point = Tuple[float, float]
+Point = tuple[float, float]
 
 
 class Stretch(NamedTuple):
@@ -20,12 +20,12 @@ class Stretch(NamedTuple):
   start: float
   end: float  # Its frames at the end; infinity for the last stretch.
   # Its decisions within, first the one at `start`, if any.
-  events: Tuple[populations.Event, ...]
+  events: tuple[populations.Event, ...]
 
 
-def ancestry(events: Events, member: str) -> List[Stretch]:
+def ancestry(events: Events, member: str) -> list[Stretch]:
   """Traces a member's present parameters back to the start, oldest first."""
-  stretches: List[Stretch] = []
+  stretches: list[Stretch] = []
   end: float = math.inf
   decisions = events[member]
   while copies := [i for i, event in enumerate(decisions) if event.is_copy]:
@@ -42,13 +42,13 @@ def ancestry(events: Events, member: str) -> List[Stretch]:
 
 
 def backtracked(stretches: Sequence[Stretch],
-                curves: Mapping[str, Sequence[Point]]) -> List[Point]:
+                curves: Mapping[str, Sequence[Point]]) -> list[Point]:
   """Joins the curve of an ancestry, from each member's (frames, value) points.
 
   If an elder was ahead of the member that copied it, the curve continues with
   the younger one's points. All points are in the order of frames.
   """
-  points: List[Point] = []
+  points: list[Point] = []
   for stretch in stretches:
     points = [point for point in points if point[0] <= stretch.start]
     points += [point for point in curves[stretch.member]
@@ -56,13 +56,13 @@ def backtracked(stretches: Sequence[Stretch],
   return points
 
 
-def values_along(stretches: Sequence[Stretch], name: str) -> List[Point]:
+def values_along(stretches: Sequence[Stretch], name: str) -> list[Point]:
   """Lists the values of a hyper-parameter along an ancestry (figure F.1).
 
   Points (frames, value), at which each value began, are in the order of frames;
   there are none before the first decision.
   """
-  points: List[Point] = []
+  points: list[Point] = []
   for stretch in stretches:
     points = [point for point in points if point[0] <= stretch.start]
     for event in stretch.events:

@@ -7,7 +7,6 @@ itself with the last publication of another, and none waits for another.
 import contextlib
 import os
 import time
-from typing import Dict, Optional, Tuple
 
 from absl import logging
 import dm_env
@@ -83,7 +82,7 @@ class State(tf.Module):
     self.evolution.assign(evolution)
 
 
-def make_state(config: config_lib.Config) -> Optional[State]:
+def make_state(config: config_lib.Config) -> State | None:
   """Makes a member's state; None for a run without a population."""
   if not config.population.member_names:
     return None
@@ -116,10 +115,10 @@ class Member:
     self._references = rules.find_references(config)
     self._run_dir = run_dir
     self._name = populations.name_of(run_dir)
-    self._unpublished: Optional[populations.Event] = None
+    self._unpublished: populations.Event | None = None
     self._retry_time = 0.
     check_place(run_dir, self._options)
-    files.make_directory(populations.directory(run_dir))
+    files.make_directory(populations.path(run_dir))
     self._catch_up()
 
   def after_update(self, update: interfaces.Update) -> None:
@@ -201,7 +200,7 @@ class Member:
         other.score if other else None, other.evolution if other else None,
         other.frames if other else None, copied, before, after)
 
-  def _values(self) -> Dict[str, float]:
+  def _values(self) -> dict[str, float]:
     variables = self._learner.hyperparameters
     return {name: float(variable.numpy())
             for name in population_config.ADAPTABLE
@@ -243,8 +242,7 @@ class Member:
     checkpoint_lib.write_parts(
         self._parts, populations.path(self._run_dir, name))
     populations.publish(self._run_dir, populations.Published(
-        event.evolution, self._frames, event.fitness, name,
-        self._values()))
+        event.evolution, self._frames, event.fitness, name, self._values()))
     self._unpublished = None
     # The one before, too: another member may be copying it. Copies are needed
     # as long as there is a checkpoint from before their decision.
@@ -254,9 +252,8 @@ class Member:
         *(f'copied-{i}' for i in range(oldest, event.evolution + 1))})
 
 
-def compare(run_dir: str, partner: str, score: float, margin: float,
-            target: str
-            ) -> Tuple[Optional[populations.Published], Optional[str]]:
+def compare(run_dir: str, partner: str, score: float, margin: float, target: str
+           ) -> tuple[populations.Published | None, str | None]:
   """Reads another member's publication, and copies it if it is better.
 
   Returns the publication, or None; and `target`, the name for the copy, or None

@@ -19,7 +19,7 @@ import json
 import os
 import re
 import shutil
-from typing import Collection, Mapping, NamedTuple, Optional, TypeVar
+from typing import Collection, Mapping, NamedTuple, TypeVar
 
 from absl import logging
 
@@ -40,13 +40,13 @@ class Event(NamedTuple):
   # Name of the member compared with; '' if all others have failed.
   partner: str
   # Fitness of the partner; None if it had published nothing.
-  partner_score: Optional[float]
+  partner_score: float | None
   # Number of the partner's last decision before its publication; None likewise.
-  partner_evolution: Optional[int]
-  partner_frames: Optional[int]  # Frames of the partner then; None likewise.
+  partner_evolution: int | None
+  partner_frames: int | None  # Frames of the partner then; None likewise.
   # Prefix of the member's own copy of the partner's parameters, in its
   # population directory; None if nothing was copied.
-  checkpoint: Optional[str]
+  checkpoint: str | None
   before: Mapping[str, float]  # Hyper-parameters before.
   # Hyper-parameters after: the partner's, if copied, and then mutated.
   after: Mapping[str, float]
@@ -74,11 +74,6 @@ class Published(NamedTuple):
   hyperparameters: Mapping[str, float]
 
 
-def directory(run_dir: str) -> str:
-  """Returns the population directory of a member's run."""
-  return os.path.join(run_dir, 'population')
-
-
 def sibling(run_dir: str, member: str) -> str:
   """Returns the run directory of another member of the same population."""
   return os.path.join(os.path.dirname(os.path.abspath(run_dir)), member)
@@ -89,9 +84,9 @@ def name_of(run_dir: str) -> str:
   return os.path.basename(os.path.abspath(run_dir))
 
 
-def path(run_dir: str, name: str) -> str:
+def path(run_dir: str, name: str = '') -> str:
   """Returns the path of a member's file, or the prefix of a checkpoint."""
-  return os.path.join(directory(run_dir), name)
+  return os.path.join(run_dir, 'population', name)
 
 
 def read_events(run_dir: str) -> list[Event]:
@@ -111,7 +106,7 @@ def append_event(run_dir: str, event: Event) -> None:
   line_log.append_durably(path(run_dir, _EVENTS), dumps(event).encode() + b'\n')
 
 
-def read_published(run_dir: str) -> Optional[Published]:
+def read_published(run_dir: str) -> Published | None:
   """Reads what a member has published; None if nothing, or if damaged."""
   try:
     text = files.read(path(run_dir, _PUBLISHED)).decode()
@@ -147,7 +142,7 @@ def copy_parameters(source: str, target: str) -> None:
 
 def remove_parameters(run_dir: str, wanted: Collection[str]) -> None:
   """Removes a member's checkpoints, except those named in `wanted`."""
-  for name in files.names(directory(run_dir)):
+  for name in files.names(path(run_dir)):
     match = _PART.fullmatch(name)
     if match and match[1] not in wanted:
       with contextlib.suppress(OSError):  # It does no harm but take room.

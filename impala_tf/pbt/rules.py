@@ -7,7 +7,7 @@ All chance comes from `generator`.
 """
 
 import random
-from typing import Dict, List, Mapping, NamedTuple, Sequence
+from typing import Mapping, NamedTuple, Sequence
 
 from impala_tf import config as config_lib
 from impala_tf.suites import levels as levels_lib
@@ -22,7 +22,7 @@ class Reference(NamedTuple):
   human: float  # Of fitness 1.
 
 
-def find_references(config: config_lib.Config) -> List[Reference]:
+def find_references(config: config_lib.Config) -> list[Reference]:
   """Finds the reference scores of all levels of a run, in their order.
 
   Levels of Atari-57 and DMLab-30 have those of their suites; any other level
@@ -78,7 +78,7 @@ def exploit(own_score: float, other_score: float, margin: float) -> bool:
 
 
 def explore(values: Mapping[str, float], rng: random.Random,
-            probability: float, factor: float) -> Dict[str, float]:
+            probability: float, factor: float) -> dict[str, float]:
   """Mutates hyper-parameters, each by itself and without bias: E ln f = 0.
 
   Each takes two numbers of `rng`, whatever the order of `values`. With the

@@ -2,7 +2,7 @@
 
 import os
 import pathlib
-from typing import Dict, List, NamedTuple, Tuple
+from typing import NamedTuple
 
 import matplotlib.figure
 import numpy as np
@@ -20,18 +20,18 @@ from impala_tf.sweeps import results as results_lib
 _POINTS = 200
 _CONFIDENCE = 0.95
 
-Pairs = Dict[str, List['Pair']]  # By name of task and variant.
+Pairs = dict[str, list['Pair']]  # By name of task and variant.
 
 
 class Pair(NamedTuple):
   """A population and a sweep of the same task, variant and seed."""
   seed: int
   population: str  # Its name.
-  members: List[results_lib.Result]  # Finished ones, the best first.
-  runs: List[results_lib.Result]  # Likewise of the sweep.
+  members: list[results_lib.Result]  # Finished ones, the best first.
+  runs: list[results_lib.Result]  # Likewise of the sweep.
 
   @property
-  def returns(self) -> Tuple[float, ...]:
+  def returns(self) -> tuple[float, ...]:
     """Final returns: of best member and best run, and means of all."""
     members, runs = (np.array([_return_of(result) for result in results])
                      for results in (self.members, self.runs))
@@ -58,12 +58,12 @@ def pairs(population_dir: str, sweep_dir: str) -> Pairs:
   return found
 
 
-def _finished(path: str) -> Dict[tuple, List[results_lib.Result]]:
+def _finished(path: str) -> dict[tuple, list[results_lib.Result]]:
   """Groups finished runs by task, variant and seed, the best first."""
   results_path = pathlib.Path(path, sweep_directory.RESULTS)
   if not results_path.exists():
     return {}
-  found: Dict[tuple, List[results_lib.Result]] = {}
+  found: dict[tuple, list[results_lib.Result]] = {}
   for result in results_lib.from_csv(results_path.read_text()):
     if result.status == results_lib.FINISHED and (
         result.final_return is not None):
@@ -137,6 +137,6 @@ def draw(population_dir: str, sweep_dir: str,
   return figure
 
 
-def _curve(path: str, run: str) -> List[Tuple[float, float]]:
+def _curve(path: str, run: str) -> list[tuple[float, float]]:
   rows = metrics.read_rows(os.path.join(path, 'runs', run))
   return metrics.points(rows, 'episode_return')

@@ -1,6 +1,6 @@
 """Scores of runs in the forms that packages of statistics read."""
 
-from typing import Any, Dict, List, Sequence
+from typing import Any, Sequence
 
 from impala_tf import config as config_lib
 from impala_tf.plots import groups
@@ -9,9 +9,9 @@ from impala_tf.suites import levels as levels_lib
 
 
 def _by_algorithm(run_dirs: Sequence[str]
-                  ) -> Dict[str, Dict[str, Dict[int, runs_lib.Run]]]:
+                  ) -> dict[str, dict[str, dict[int, runs_lib.Run]]]:
   """Reads runs by algorithm, level and seed; raises UserError for doubles."""
-  found: Dict[str, Dict[str, Dict[int, runs_lib.Run]]] = {}
+  found: dict[str, dict[str, dict[int, runs_lib.Run]]] = {}
   runs = dict(zip(run_dirs, runs_lib.load(run_dirs)))
   for name, members in groups.alike(
       run_dirs, (groups.SEED, groups.LEVEL)).items():
@@ -48,7 +48,7 @@ def _score(run: runs_lib.Run) -> float:
       level, scores[-1]) if suite else scores[-1]
 
 
-def rliable(run_dirs: Sequence[str]) -> Dict[str, List[List[float]]]:
+def rliable(run_dirs: Sequence[str]) -> dict[str, list[list[float]]]:
   """Returns a matrix of scores for each algorithm: a row a seed.
 
   Columns are levels, sorted by name (Agarwal et al. 2021). Raises UserError
@@ -66,12 +66,12 @@ def rliable(run_dirs: Sequence[str]) -> Dict[str, List[List[float]]]:
   return matrices
 
 
-def marl_eval(run_dirs: Sequence[str]) -> Dict[str, Any]:
+def marl_eval(run_dirs: Sequence[str]) -> dict[str, Any]:
   """Returns curves by domain, task, algorithm and seed (Gorsane et al. 2022).
 
   Steps are environment frames. The absolute metric is that of `_score`.
   """
-  contents: Dict[str, Any] = {}
+  contents: dict[str, Any] = {}
   for name, levels in _by_algorithm(run_dirs).items():
     for level, seeds in levels.items():
       domain, _, task = level.rpartition('/')

@@ -3,7 +3,7 @@
 import itertools
 import math
 import textwrap
-from typing import Any, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Mapping, Sequence
 
 import matplotlib.figure
 import matplotlib.ticker
@@ -34,13 +34,13 @@ _COPY = {'color': pictures.COLOURS[1], 'linewidth': 0.8}
 
 
 def learning_curves(
-    runs: Sequence[runs_lib.Run]) -> Optional[matplotlib.figure.Figure]:
+    runs: Sequence[runs_lib.Run]) -> matplotlib.figure.Figure | None:
   """Draws returns in training against frames: a panel a level, a line a run.
 
   Only frames of the level count, so that an agent of many levels can be
   compared with experts. Returns None if no run has ended an episode yet.
   """
-  panels: List[Tuple[str, list]] = [(_HEADLINE_TITLE, [
+  panels: list[tuple[str, list]] = [(_HEADLINE_TITLE, [
       (run.label, metrics.points(run.rows, metrics.HEADLINE))
       for run in runs])]
   for level in dict.fromkeys(itertools.chain(*(run.levels for run in runs))):
@@ -180,7 +180,7 @@ def _draw_schedule(axes, population: populations.Population, name: str) -> None:
 
 
 def _draw_steps(axes, population: populations.Population,
-                points: Sequence[Tuple[float, float]],
+                points: Sequence[tuple[float, float]],
                 style: Mapping[str, Any]) -> None:
   """Draws a step curve whose last value holds to the population's end."""
   if points:
@@ -198,8 +198,8 @@ def _draw_tree(axes, population: populations.Population) -> None:
         axes.annotate(
             '', (event.frames, i), (event.frames, rows[event.partner]),
             arrowprops={'arrowstyle': '->', **_COPY})
-  x: List[float] = []
-  y: List[float] = []
+  x: list[float] = []
+  y: list[float] = []
   for stretch in population.ancestry:
     x += [stretch.start, min(stretch.end, last)]
     y += [rows[stretch.member]] * 2

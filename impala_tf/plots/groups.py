@@ -2,7 +2,7 @@
 
 import difflib
 import os
-from typing import Any, Callable, Dict, List, Optional, Sequence
+from typing import Any, Callable, Sequence
 
 from impala_tf import config as config_lib
 from impala_tf.plots import runs as runs_lib
@@ -19,7 +19,7 @@ _ALGORITHM = 'ExperimentConfig.algorithm'
 WAYS = ('seed', 'directory', 'all')  # Beside every option.
 
 # By the name in the legend, directories of runs or files of rows.
-Groups = Dict[str, List[str]]
+Groups = dict[str, list[str]]
 
 
 def check_way(way: str) -> None:
@@ -34,7 +34,7 @@ def check_way(way: str) -> None:
       f'ImpalaConfig.entropy_cost, but is {way!r}{hint}')
 
 
-def make(run_dirs: Sequence[str], way: Optional[str]) -> Groups:
+def make(run_dirs: Sequence[str], way: str | None) -> Groups:
   """Groups runs, in the order of an option's values, or else as given.
 
   For `way` see docs/plots.md; None leaves each alone. Raises UserError if a
@@ -70,8 +70,8 @@ def alike(run_dirs: Sequence[str], ignored: Sequence[str]) -> Groups:
 
 
 def _gather(run_dirs: Sequence[str], key: Callable[[str], Any]
-            ) -> Dict[Any, List[str]]:
-  found: Dict[Any, List[str]] = {}
+            ) -> dict[Any, list[str]]:
+  found: dict[Any, list[str]] = {}
   for run_dir in run_dirs:
     found.setdefault(key(run_dir), []).append(run_dir)
   return found
@@ -83,7 +83,7 @@ def _order(value: Any) -> tuple:
   return (not is_number, value if is_number else str(value))
 
 
-def values_of(run_dir: str) -> Dict[str, Any]:
+def values_of(run_dir: str) -> dict[str, Any]:
   """Reads the value of each option of a run; empty without a config."""
   head, tail = os.path.split(run_dir.rstrip('/'))
   path = gin_config.config_path(
@@ -96,8 +96,8 @@ def level_of(run_dir: str) -> str:
   return values_of(run_dir).get(LEVEL, '')
 
 
-def _names(run_dirs: Sequence[str], values: Dict[str, Dict[str, Any]],
-           ignored: Sequence[str]) -> List[str]:
+def _names(run_dirs: Sequence[str], values: dict[str, dict[str, Any]],
+           ignored: Sequence[str]) -> list[str]:
   first = values[run_dirs[0]]
   varied = [option for option in first if option not in ignored and any(
       values[run_dir][option] != first[option] for run_dir in run_dirs)]

@@ -3,7 +3,7 @@
 Pure functions of NumPy arrays. Shapes: N runs, P points of a curve.
 """
 
-from typing import Callable, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Callable, NamedTuple, Sequence
 
 import numpy as np
 
@@ -36,12 +36,12 @@ STATISTICS = {'mean': mean, 'iqm': interquartile_mean}
 class Band(NamedTuple):
   """A curve of several runs with its confidence interval, each float [P]."""
   centre: np.ndarray  # The statistic of all runs.
-  low: Optional[np.ndarray]  # None without an interval.
-  high: Optional[np.ndarray]
+  low: np.ndarray | None  # None without an interval.
+  high: np.ndarray | None
 
 
 def band(values: np.ndarray, strata: Sequence[str], statistic: Statistic,
-         confidence: Optional[float]) -> Band:
+         confidence: float | None) -> Band:
   """Computes a statistic with a percentile bootstrap interval at each point.
 
   Runs are drawn with replacement, whole curves at a time, and from each stratum
@@ -98,7 +98,7 @@ def t_band(values: np.ndarray, strata: Sequence[str],
   return Band(centre, centre - half, centre + half)
 
 
-def _members(strata: Sequence[str]) -> List[np.ndarray]:
+def _members(strata: Sequence[str]) -> list[np.ndarray]:
   return [np.flatnonzero([s == stratum for s in strata])
           for stratum in dict.fromkeys(strata)]
 
@@ -115,9 +115,8 @@ def smoothed(values: np.ndarray, num_points: int) -> np.ndarray:
   return (sums[i + half + 1] - sums[i - half]) / (2 * half + 1)
 
 
-def on_common_axis(
-    curves: Sequence[Sequence[Tuple[float, float]]], num_points: int
-) -> Tuple[np.ndarray, np.ndarray]:
+def on_common_axis(curves: Sequence[Sequence[tuple[float, float]]],
+                   num_points: int) -> tuple[np.ndarray, np.ndarray]:
   """Interpolates N curves at the same P points, as far as all of them go.
 
   Curves are points (x, y) in the order of x. Returns x float [P] and y float

@@ -7,7 +7,7 @@ by `panels` fit a phone's width, with letters of 9 pixels or more.
 import itertools
 import math
 import os
-from typing import Any, Collection, Dict, Sequence, Tuple
+from typing import Any, Collection, Sequence
 
 from cycler import cycler
 import matplotlib
@@ -26,7 +26,7 @@ _MAX_COLUMNS = 2  # More panels side by side would be too small there.
 # without yellow, which is too pale for lines.
 COLOURS = ('#0072B2', '#D55E00', '#009E73', '#CC79A7', '#E69F00', '#56B4E9',
            '#000000')
-_STYLE: Dict[Any, Any] = {  # Matplotlib types keys as literals.
+_STYLE: dict[Any, Any] = {  # Matplotlib types keys as literals.
     # Lines beyond the seventh have the same colours and are dashed, or dotted.
     'axes.prop_cycle': (cycler(linestyle=['-', '--', ':', '-.']) *
                         cycler(color=COLOURS)),
@@ -79,7 +79,7 @@ def grid(num_rows: int, num_columns: int, width: float = 3.4,
 
 
 def panels(number: int, height: float = 2.4
-           ) -> Tuple[matplotlib.figure.Figure, np.ndarray]:
+           ) -> tuple[matplotlib.figure.Figure, np.ndarray]:
   """Makes a figure as wide as a page, and axes [number], `height` in inches."""
   num_columns = min(number, _MAX_COLUMNS)
   figure, axes = grid(math.ceil(number / num_columns), num_columns,

@@ -2,7 +2,7 @@
 
 import math
 import os
-from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import NamedTuple, Sequence
 
 from impala_tf.config import population as population_config
 from impala_tf.pbt import lineage
@@ -22,23 +22,23 @@ class Population(NamedTuple):
   highest final return; it is a failed one only if all have failed.
   """
   label: str  # Such as 'catch/default/seed_1'.
-  members: List[str]  # That have begun, in the config's order.
-  events: Dict[str, List[populations.Event]]  # Decisions by member.
-  curves: Dict[str, List[Tuple[float, float]]]  # (frames, fitness) by member.
-  returns: Dict[str, Optional[float]]  # Final ones by member; None if unknown.
-  adapted: List[str]  # Hyper-parameters.
+  members: list[str]  # That have begun, in the config's order.
+  events: dict[str, list[populations.Event]]  # Decisions by member.
+  curves: dict[str, list[tuple[float, float]]]  # (frames, fitness) by member.
+  returns: dict[str, float | None]  # Final ones by member; None if unknown.
+  adapted: list[str]  # Hyper-parameters.
   best: str
 
   @property
-  def ancestry(self) -> List[lineage.Stretch]:
+  def ancestry(self) -> list[lineage.Stretch]:
     return lineage.ancestry(self.events, self.best)
 
 
-def load(path: str) -> List[Population]:
+def load(path: str) -> list[Population]:
   """Reads the populations in a directory that have begun."""
   config = gin_config.load_sweep(os.path.join(
       path, sweep_directory.POPULATION.config_name))
-  groups: Dict[str, Dict[str, str]] = {}
+  groups: dict[str, dict[str, str]] = {}
   for member in sweep_directory.POPULATION.list_runs(config):
     run_dir = os.path.join(path, 'runs', member.name)
     if files.exists(gin_config.config_path(run_dir)):
@@ -60,7 +60,7 @@ def decisions(found: Sequence[Population]) -> str:
         for event in population.events[member])])
 
 
-def _load(label: str, run_dirs: Dict[str, str]) -> Population:
+def _load(label: str, run_dirs: dict[str, str]) -> Population:
   config = gin_config.load(
       gin_config.config_path(next(iter(run_dirs.values()))))
   rows = {name: metrics.read_rows(run_dir)

@@ -4,7 +4,7 @@ import fnmatch
 import glob
 import itertools
 import os
-from typing import Any, Dict, List, Mapping, NamedTuple, Sequence, Tuple
+from typing import Any, Mapping, NamedTuple, Sequence
 
 from impala_tf import config as config_lib
 from impala_tf.plots import suite_results
@@ -21,19 +21,19 @@ Results = Mapping[str, Mapping[str, Any]]  # Level to result of evaluate.sh.
 class Run(NamedTuple):
   """A training run, read from its directory."""
   label: str  # Unique among the runs.
-  levels: Tuple[str, ...]  # That it was trained on.
+  levels: tuple[str, ...]  # That it was trained on.
   torso: str  # As in `AgentConfig.torso`.
-  rows: List[metrics.Row]  # Of its metrics.jsonl; may be empty.
+  rows: list[metrics.Row]  # Of its metrics.jsonl; may be empty.
   results: Results  # Of levels that it was evaluated on; may be empty.
 
-  def curve(self, level: str) -> List[Tuple[float, float]]:
+  def curve(self, level: str) -> list[tuple[float, float]]:
     """Returns points (frames of a level, mean return of its last episodes)."""
     if len(self.levels) == 1:
       return metrics.points(self.rows, 'episode_return')
     return metrics.points(self.rows, f'level/{level}/episode_return',
                          f'level/{level}/frames')
 
-  def paper_agents(self, suite: suite_lib.Suite) -> List[str]:
+  def paper_agents(self, suite: suite_lib.Suite) -> list[str]:
     """Names the paper's agents that this run can be compared with.
 
     A run of one level is compared with experts, on Atari with the same network;
@@ -45,12 +45,12 @@ class Run(NamedTuple):
     return [name for name in suite.paper if name in names]
 
 
-def find(patterns: Sequence[str]) -> List[str]:
+def find(patterns: Sequence[str]) -> list[str]:
   """Finds the runs that paths or patterns name, each once.
 
   Raises UserError if one of them does not exist.
   """
-  found: Dict[str, str] = {}  # By real path or URL.
+  found: dict[str, str] = {}  # By real path or URL.
   for pattern in patterns:
     run_directory.reach(pattern)
     paths = [pattern] if files.exists(pattern) else sorted(glob.glob(pattern))
@@ -63,7 +63,7 @@ def find(patterns: Sequence[str]) -> List[str]:
   return list(found.values())
 
 
-def labels(run_dirs: Sequence[str]) -> List[str]:
+def labels(run_dirs: Sequence[str]) -> list[str]:
   """Names runs by the parts of their paths that distinguish them.
 
   Parts that begin or end all paths are left out. If all paths are equally deep,
@@ -79,7 +79,7 @@ def labels(run_dirs: Sequence[str]) -> List[str]:
           for path, is_evaluation in split]
 
 
-def _split_path(run_dir: str) -> Tuple[Tuple[str, ...], bool]:
+def _split_path(run_dir: str) -> tuple[tuple[str, ...], bool]:
   if '://' not in run_dir:
     run_dir = os.path.abspath(run_dir)
   parts = tuple(part for part in run_dir.split('/') if part)
@@ -91,7 +91,7 @@ def _split_path(run_dir: str) -> Tuple[Tuple[str, ...], bool]:
   return parts, False
 
 
-def _distinguished(paths: Sequence[Tuple[str, ...]]) -> dict:
+def _distinguished(paths: Sequence[tuple[str, ...]]) -> dict:
   if len({len(path) for path in paths}) == 1 < len(paths):
     differs = [len(set(parts)) > 1 for parts in zip(*paths)]
     return {path: '/'.join(itertools.compress(path, differs)) for path in paths}
@@ -101,7 +101,7 @@ def _distinguished(paths: Sequence[Tuple[str, ...]]) -> dict:
   return {path: '/'.join(path[start:len(path) - end]) for path in paths}
 
 
-def load(run_dirs: Sequence[str]) -> List[Run]:
+def load(run_dirs: Sequence[str]) -> list[Run]:
   """Reads the directories of runs; raises UserError if one shows nothing."""
   return [_load(run_dir, label)
           for run_dir, label in zip(run_dirs, labels(run_dirs))]
@@ -128,17 +128,16 @@ def _results(run_dir: str) -> Results:
   Of several results of a level, the one after most training, then of most
   games, counts.
   """
-  found: Dict[str, Mapping[str, Any]] = {}
+  found: dict[str, Mapping[str, Any]] = {}
   for name in fnmatch.filter(files.names(run_dir), 'evaluation*.json'):
     path = os.path.join(run_dir, name)
     for level, result in suite_results.read_levels(path).items():
-      found[level] = max(
-          found.get(level, result), result,
-          key=lambda r: (r['trained_frames'], r['episodes']))
+      found[level] = max(found.get(level, result), result,
+                         key=lambda r: (r['trained_frames'], r['episodes']))
   return found
 
 
-def _agents(runs: Sequence[Run]) -> Dict[str, Results]:
+def _agents(runs: Sequence[Run]) -> dict[str, Results]:
   """Groups results by agent, which is a run, or all experts together.
 
   Several runs, each trained and evaluated on a different level, are experts as
@@ -154,10 +153,9 @@ def _agents(runs: Sequence[Run]) -> Dict[str, Results]:
 
 
 def scores_by_suite(
-    runs: Sequence[Run]
-) -> Dict[str, Dict[str, suite_lib.Scores]]:
+    runs: Sequence[Run]) -> dict[str, dict[str, suite_lib.Scores]]:
   """Groups mean raw returns by suite, agent (see `_agents`) and level."""
-  found: Dict[str, Dict[str, suite_lib.Scores]] = {}
+  found: dict[str, dict[str, suite_lib.Scores]] = {}
   for agent, results in _agents(runs).items():
     for name, suite in levels_lib.SUITES.items():
       # A level's variant for training stands for it if only that was played.

@@ -3,7 +3,7 @@
 import json
 import os
 import pathlib
-from typing import Any, Dict, Mapping
+from typing import Any, Mapping
 
 from impala_tf import config as config_lib
 from impala_tf.plots import suite_tables
@@ -34,7 +34,7 @@ def can_write(path: str) -> bool:
           and not os.path.isdir(path))
 
 
-def write_json(path: str, contents: Dict[str, Any]) -> None:
+def write_json(path: str, contents: dict[str, Any]) -> None:
   """Writes contents as JSON, as a whole or not at all."""
   files.write(path, (json.dumps(contents, indent=2) + '\n').encode())
 
@@ -47,7 +47,7 @@ class SuiteResults:
   """
 
   def __init__(self, path: str, suite: suite_lib.Suite,
-               conditions: Dict[str, Any]):
+               conditions: dict[str, Any]):
     """Reads results from a path or URL if it exists.
 
     `conditions` are fields that results in one table share. Raises UserError if
@@ -76,16 +76,16 @@ class SuiteResults:
     return all(name in result and result[name] == value
                for name, value in self._conditions.items())
 
-  def counted(self) -> Dict[str, Dict[str, Any]]:
+  def counted(self) -> dict[str, dict[str, Any]]:
     """Returns results of the levels that count, in the suite's order."""
     return {level: self._levels[level]
             for level in self._suite.levels if self.has(level)}
 
-  def scores(self) -> Dict[str, float]:
+  def scores(self) -> dict[str, float]:
     """Returns mean raw returns of the levels that count."""
     return {level: result['mean'] for level, result in self.counted().items()}
 
-  def add(self, level: str, result: Dict[str, Any]) -> None:
+  def add(self, level: str, result: dict[str, Any]) -> None:
     self._levels[level] = result
     self.write()
 
@@ -98,7 +98,7 @@ class SuiteResults:
     files.write(self.table_path, suite_tables.markdown(
         self._suite, {'ours': scores}).encode())
 
-  def summary(self) -> Dict[str, float]:
+  def summary(self) -> dict[str, float]:
     """Returns sums over the suite, once every level counts; empty before."""
     scores = self.scores()
     if len(scores) < len(self._suite.levels):
@@ -111,11 +111,11 @@ class SuiteResults:
     return os.path.splitext(self._path)[0] + '.md'
 
 
-def _conditions(contents: Mapping[str, Any]) -> Dict[str, Any]:
+def _conditions(contents: Mapping[str, Any]) -> dict[str, Any]:
   return {name: {**_EARLIER, **contents}[name] for name in CONDITIONS}
 
 
-def read_levels(path: str) -> Mapping[str, Dict[str, Any]]:
+def read_levels(path: str) -> Mapping[str, dict[str, Any]]:
   """Reads results by level from a file of one level, several, or a suite.
 
   Of a suite, only the levels that count are returned. Raises UserError if the

@@ -80,9 +80,8 @@ def throughput(runs: Sequence[runs_lib.Run]) -> str:
   ours = [(f'**{run.label}** on {_what(run.levels)}', None, None,
            last['frames'] / last['secs'] / 1000)
           for run in runs for last in run.rows[-1:]]
-  return suite_tables.table(
-      ['agent', 'CPU cores', 'GPUs', 'thousand frames/s'],
-      [*ours, *_PAPER_TABLE_1], forms=['', '', '', '.1f'])
+  return suite_tables.table(['agent', 'CPU cores', 'GPUs', 'thousand frames/s'],
+                            [*ours, *_PAPER_TABLE_1], forms=['', '', '', '.1f'])
 
 
 def population(members: populations_lib.Population) -> str:

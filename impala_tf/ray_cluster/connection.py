@@ -4,7 +4,7 @@ import contextlib
 import logging
 import math
 import os
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence
+from typing import Any, Iterator, NamedTuple, Sequence
 
 from impala_tf import config as config_lib
 from impala_tf.runtime import plurals
@@ -55,7 +55,7 @@ def _probe(address: str, limit_secs: float) -> None:
         'the flag out to start Ray on this machine') from error
 
 
-def _find_auto() -> Optional[str]:
+def _find_auto() -> str | None:
   """Returns the address of the cluster that this machine last joined."""
   from ray._private import services  # No public way without connecting.
   try:
@@ -68,8 +68,8 @@ def _find_auto() -> Optional[str]:
 
 
 @contextlib.contextmanager
-def connected(address: Optional[str], spare_cpus: float = 0.,
-              limit_secs: float = _CONNECT_SECS) -> Iterator[List[Resources]]:
+def connected(address: str | None, spare_cpus: float = 0.,
+              limit_secs: float = _CONNECT_SECS) -> Iterator[list[Resources]]:
   """Connects to a cluster for a context, and yields the resources of each node.
 
   `address` is 'auto' or 'HOST:PORT' of a cluster with this machine as a node;
@@ -85,7 +85,7 @@ def connected(address: Optional[str], spare_cpus: float = 0.,
         f"Ray cannot be imported ({error}); it is the extra 'ray', for Python "
         "3.10 or later: pip install -c constraints.txt -e '.[ray]'") from error
   if address is None:
-    options: Dict[str, Any] = {
+    options: dict[str, Any] = {
         'address': 'local',  # Not one that has been started before.
         'num_cpus': math.ceil(sizing.num_cores() + spare_cpus),
         'object_store_memory': _OBJECT_STORE_BYTES,

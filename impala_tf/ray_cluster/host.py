@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from typing import Any, Dict, Mapping, Optional, Sequence
+from typing import Any, Mapping, Sequence
 import uuid
 
 import ray
@@ -29,14 +29,14 @@ class Host:
   def __init__(self, root: str):
     self._root = root
     self._id = uuid.uuid4().hex
-    self._process: Optional[subprocess.Popen] = None
+    self._process: subprocess.Popen | None = None
     self._missing = ''
     self._output = tempfile.TemporaryFile()  # Of the program.
     self._told = 0  # Bytes of it that were reported.
 
   def start(self, directory: str, command: Sequence[str],
             environment: Mapping[str, str],
-            needed: Sequence[str]) -> Dict[str, Any]:
+            needed: Sequence[str]) -> dict[str, Any]:
     """Starts a module with arguments unless a `needed` path is missing.
 
     Kills its predecessor. If the node does not have the working directory, the
@@ -57,7 +57,7 @@ class Host:
           start_new_session=True, env={**os.environ, **environment})
     return self.tell()
 
-  def tell(self) -> Dict[str, Any]:
+  def tell(self) -> dict[str, Any]:
     """Returns the fields of `program.Report`."""
     exit_code = None
     if self._process is not None:

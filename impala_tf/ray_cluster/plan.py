@@ -2,7 +2,7 @@
 
 import argparse
 import dataclasses
-from typing import NamedTuple, Optional, Sequence
+from typing import NamedTuple, Sequence
 
 from impala_tf import config as config_lib
 from impala_tf.ray_cluster import connection as ray_connection
@@ -19,7 +19,7 @@ class Needs(NamedTuple):
   """Resources that Ray reserves for each program of a run."""
   learner: ray_connection.Resources
   actor: ray_connection.Resources
-  evaluator: Optional[ray_connection.Resources]  # None if there is none.
+  evaluator: ray_connection.Resources | None  # None if there is none.
 
 
 def cpus_besides_actors(args: argparse.Namespace,
@@ -99,7 +99,7 @@ class Plan:
         print(f'  {plurals.counted(number, noun)} with {needs} each')
 
 
-def _number_before(run_dir: Optional[str]) -> Optional[int]:
+def _number_before(run_dir: str | None) -> int | None:
   path = gin_config.config_path(run_dir or '')
   if not files.exists(path):
     return None

@@ -8,7 +8,7 @@ child and reports on it. Nothing here waits for a node's answer.
 import logging
 import os
 import pathlib
-from typing import Any, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, Mapping, NamedTuple, Sequence
 
 import ray
 from ray import cloudpickle
@@ -42,7 +42,7 @@ class Report(NamedTuple):
   ip: str  # Of its node.
   node: str  # Ray's name for it.
   free_ports: Sequence[int]  # Two that were free a moment ago.
-  exit_code: Optional[int]  # None while the program runs, or before its start.
+  exit_code: int | None  # None while the program runs, or before its start.
   output: bytes  # Of the program since the last report.
   missing: str = ''  # Path that the node lacks: the program was not started.
 
@@ -59,9 +59,8 @@ class RayProgram(program_lib.Program):
 
   def __init__(self, name: str, log_dir: pathlib.Path,
                needs: ray_connection.Resources,
-               environment: Optional[Mapping[str, str]] = None,
-               needed: Sequence[str] = (),
-               silence_secs: float = _SILENCE_SECS):
+               environment: Mapping[str, str] | None = None,
+               needed: Sequence[str] = (), silence_secs: float = _SILENCE_SECS):
     """Prepares the program; its node must have the `needed` paths.
 
     A node that does not answer for `silence_secs` is given up.

@@ -7,7 +7,7 @@ must know each other's addresses.
 
 import logging
 import pathlib
-from typing import List, Optional, Sequence
+from typing import Sequence
 
 from impala_tf import config as config_lib
 from impala_tf.ray_cluster import connection as ray_connection
@@ -26,7 +26,7 @@ _POLL_SECS = 0.5
 _log = logging.getLogger('cluster')
 
 
-def needed_paths(run_dir: str) -> List[str]:
+def needed_paths(run_dir: str) -> list[str]:
   """Returns the paths that nodes need for a role that writes to the run."""
   return [*([] if files.is_url(run_dir) else [run_dir]), *user_modules.paths()]
 
@@ -39,7 +39,7 @@ class RayLearners(supervisor.Learners):
   survives_signals = True
 
   def __init__(self, config: config_lib.Config, run_dir: str,
-               log_dir: pathlib.Path, port: Optional[int],
+               log_dir: pathlib.Path, port: int | None,
                needs: ray_connection.Resources, wait_secs: float,
                sharing_flags: Sequence[str] = ()):
     """Prepares the learners; see `make_supervisor`."""
@@ -54,7 +54,7 @@ class RayLearners(supervisor.Learners):
         config.actor.max_restarts, config.actor.restart_window_secs,
         self._addressed, room=room)
     # HOST:PORT of each one's Reverb server, as of the last start.
-    self.addresses: List[str] = []
+    self.addresses: list[str] = []
     self._flags = [f'--wait_secs={wait_secs:g}', f'--run_dir={run_dir}',
                    *sharing_flags]
     self._port = port
@@ -76,10 +76,9 @@ class RayLearners(supervisor.Learners):
 
 
 def make_supervisor(config: config_lib.Config, run_dir: str,
-                    log_dir: pathlib.Path, port: Optional[int],
+                    log_dir: pathlib.Path, port: int | None,
                     needs: cluster_plan.Needs, wait_secs: float,
-                    sharing_flags: Sequence[str] = ()
-                    ) -> supervisor.Supervisor:
+                    sharing_flags: Sequence[str] = ()) -> supervisor.Supervisor:
   """Makes the supervisor of a run on the cluster.
 
   `config` has a number of actors, and `run_dir`, an absolute path or a URL, is

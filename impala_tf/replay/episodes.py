@@ -15,7 +15,7 @@ itself, so that the replay can be sampled at once. If an episode is longer than
 a chain may be, the next chain begins with the memory that the actor had.
 """
 
-from typing import Any, Callable, Iterator, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Iterator, NamedTuple, Sequence
 
 import dm_env
 import numpy as np
@@ -37,7 +37,7 @@ class Chains:
     self._count = 0
     self._chains: dict[int, list[int]] = {}
 
-  def add(self, unroll: packing.PackedUnroll) -> Optional[list[int]]:
+  def add(self, unroll: packing.PackedUnroll) -> list[int] | None:
     """Adds the newest unroll to the chain of its environment.
 
     Returns the places of a chain's unrolls if it is complete, else None. The
@@ -67,7 +67,7 @@ class _Episode(NamedTuple):
 
 
 def read(chains: tf.data.Dataset, num_unrolls: int, packed: packing.Packing,
-         recompute: Optional[RecomputeFn] = None) -> Iterator[types.Unroll]:
+         recompute: RecomputeFn | None = None) -> Iterator[types.Unroll]:
   """Yields unrolls of `num_unrolls` episodes, the next of each, for ever.
 
   After an episode's end another is sampled. With `recompute` there is one

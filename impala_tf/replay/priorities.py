@@ -8,7 +8,6 @@ p_i, and updates are weighted by 1 / P(i)^beta.
 
 import queue
 import threading
-from typing import Dict, Optional
 
 from absl import logging
 import numpy as np
@@ -51,8 +50,8 @@ class Prioritiser:
     """Connects to a replay; the learner must return `METRIC` by unroll."""
     self._client = reverb.Client(address)
     self._table = table
-    self._mean: Optional[float] = None
-    self._unsent: queue.Queue[Dict[int, float]] = queue.Queue(maxsize=1)
+    self._mean: float | None = None
+    self._unsent: queue.Queue[dict[int, float]] = queue.Queue(maxsize=1)
     threading.Thread(target=self._send, daemon=True).start()
 
   def after_update(self, update: interfaces.Update) -> None:

@@ -18,7 +18,7 @@ import dataclasses
 import math
 import threading
 import time
-from typing import Any, Callable, Collection, Mapping, NamedTuple, Optional
+from typing import Any, Callable, Collection, Mapping, NamedTuple
 
 from absl import logging
 import numpy as np
@@ -105,7 +105,7 @@ class Pace:
         logging.warning('Agent %d is silent and not waited for any more, at '
                         '%.1f %% of its frames', number, other.progress / 10)
 
-  def reason_to_wait(self, share: float, next_share: float) -> Optional[str]:
+  def reason_to_wait(self, share: float, next_share: float) -> str | None:
     """Names the agent to wait for, and why; None if there is none.
 
     `share` is this agent's progress, `next_share` that after the next update.

@@ -4,7 +4,7 @@ Each replay joins the queue's unrolls with its own.
 """
 
 import dataclasses
-from typing import Any, Callable, Iterable, Iterator, List, Optional, Sequence
+from typing import Any, Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -78,7 +78,7 @@ class PrioritisedReplay(UniformReplay):
 class SharedReplay(UniformReplay):
   """Unrolls of all agents that share the replay, with marks on foreign ones."""
   agent: int
-  refusals: Optional[unroll_filter.Refusals]  # Counts rejected unrolls.
+  refusals: unroll_filter.Refusals | None  # Counts rejected unrolls.
 
   def _is_taken(self) -> unroll_filter.TakesFn:
     return unroll_filter.refusing(
@@ -95,7 +95,7 @@ class EpisodeReplay(UniformReplay):
   """Unrolls of episodes, which are sampled whole; see `episodes`."""
   # Function from replayed unrolls, leading [T+1, B], to the memory after them;
   # None: unrolls keep the actors' memory.
-  recompute: Optional[episodes.RecomputeFn]
+  recompute: episodes.RecomputeFn | None
 
   def join(self, fresh: tf.data.Dataset, num_fresh: int
            ) -> Iterator[types.Unroll]:
@@ -131,7 +131,7 @@ class ReplayColumns:
   """A callback that adds lags and agents of replayed unrolls to the metrics."""
   num_replayed: int
   # Joins arrays [B] with those of all other learners.
-  gather: Callable[[Sequence[np.ndarray]], List[np.ndarray]]
+  gather: Callable[[Sequence[np.ndarray]], list[np.ndarray]]
 
   def after_update(self, update: interfaces.Update) -> None:
     """Adds their mean policy lag, and the share that other agents played."""

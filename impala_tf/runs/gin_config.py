@@ -10,7 +10,7 @@ import difflib
 import io
 import os
 import re
-from typing import Any, Iterable, NamedTuple, Optional, Sequence
+from typing import Any, Iterable, NamedTuple, Sequence
 
 from gin import config_parser
 
@@ -36,7 +36,6 @@ _OPTIONS: dict[str, tuple[str, ...]] = {
     for section in (*config_lib.sections().values(), plan_lib.SweepConfig)}
 _ALL_OPTIONS = tuple(
     option for options in _OPTIONS.values() for option in options)
-
 
 _Values = dict[str, dict[str, Any]]  # By section and option.
 
@@ -122,7 +121,7 @@ class _Reader:
           f"stands in quotes: '{word[1]}'; other words are True, False and None"
       ) from error
 
-  def _place(self, what: str, line: Optional[int]) -> str:
+  def _place(self, what: str, line: int | None) -> str:
     """Names a line of the open file, or the binding that is read."""
     return f'{what}, line {line}' if self._open else what
 
@@ -190,7 +189,7 @@ def _unreadable(what: str, error: Exception) -> config_lib.ConfigError:
       'their values, docs/sweeps.md those of a sweep')
 
 
-def _problem(section: str, option: str) -> Optional[str]:
+def _problem(section: str, option: str) -> str | None:
   """Explains an unknown option in one line; None if it exists.
 
   `section` is such as 'LearnerConfig', or empty if only the option was given.

@@ -16,7 +16,7 @@ import os
 import shlex
 import subprocess
 import sys
-from typing import Any, List, Mapping
+from typing import Any, Mapping
 
 import impala_tf
 from impala_tf import config as config_lib
@@ -30,7 +30,7 @@ def path(run_dir: str) -> str:
   return os.path.join(run_dir, 'history.jsonl')
 
 
-def read(run_dir: str) -> List[Mapping[str, Any]]:
+def read(run_dir: str) -> list[Mapping[str, Any]]:
   """Reads all entries, oldest first; raises UserError for a damaged line."""
   if not files.exists(path(run_dir)):
     return []
@@ -81,6 +81,6 @@ def remove_last(run_dir: str) -> None:
     files.remove(path(run_dir))
 
 
-def _write(run_dir: str, entries: List[Mapping[str, Any]]) -> None:
+def _write(run_dir: str, entries: list[Mapping[str, Any]]) -> None:
   text = ''.join(json.dumps(entry) + '\n' for entry in entries)
   files.write(path(run_dir), text.encode())

@@ -1,7 +1,7 @@
 """A run's config in TensorBoard: as text, and as hyperparameters to compare."""
 
 import os
-from typing import Any, Dict
+from typing import Any
 
 from absl import logging
 
@@ -50,7 +50,7 @@ def write(run_dir: str, config: config_lib.Config, frames: int) -> None:
     logging.warning('TensorBoard does not get the config: %s', error)
 
 
-def values(config: config_lib.Config) -> Dict[str, Any]:
+def values(config: config_lib.Config) -> dict[str, Any]:
   """Returns each option's value by its name in .gin files; dicts as text."""
   return {name: str(value) if isinstance(value, dict) else value
           for name, value in gin_config.values(config).items()}

@@ -7,7 +7,7 @@ import json
 import os
 import statistics
 import time
-from typing import Any, Callable, Dict, Mapping
+from typing import Any, Mapping
 
 from impala_tf import config as config_lib
 from impala_tf.runs import metrics
@@ -49,26 +49,24 @@ class LearnerProfiler:
 class HopTimesWriter:
   """A writer that keeps a file of an actor's seconds an unroll by hop."""
 
-  def __init__(self, run_dir: str, name: str,
-               clock: Callable[[], float] = time.monotonic):
+  def __init__(self, run_dir: str, name: str):
     self._path = os.path.join(run_dir, _DIRECTORY, f'{name}.json')
     files.make_directory(os.path.dirname(self._path))
     self._num_unrolls = 0
-    self._clock = clock
-    self._last_write = clock()
+    self._last_write = time.monotonic()
 
   def add_unroll(self, secs: Mapping[str, float]) -> None:
     """Counts an unroll; `secs` has the actor's total seconds by hop."""
     self._num_unrolls += 1
-    if self._clock() - self._last_write < _WRITE_INTERVAL_SECS:
+    if time.monotonic() - self._last_write < _WRITE_INTERVAL_SECS:
       return
-    self._last_write = self._clock()
+    self._last_write = time.monotonic()
     files.write(self._path, json.dumps(
         {name: total / self._num_unrolls
          for name, total in secs.items()}).encode('utf-8'))
 
 
-def time_budget(config: config_lib.Config, run_dir: str) -> Dict[str, float]:
+def time_budget(config: config_lib.Config, run_dir: str) -> dict[str, float]:
   """Computes the seconds that an unroll spends in each hop, in turn.
 
   Actors measure their hops. The wait in the queue follows from Little's law;

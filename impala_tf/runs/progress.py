@@ -7,7 +7,7 @@ import os
 import pathlib
 import threading
 import time
-from typing import Callable, Optional
+from typing import Callable
 
 import rich.console
 import rich.live
@@ -151,11 +151,11 @@ class NewestRow:
     self._has_remarked = False
     # Remote files may take long to answer, and a supervisor has more to do.
     self._is_remote = files.is_url(run_dir)
-    self._reading: Optional[threading.Thread] = None
+    self._reading: threading.Thread | None = None
     self._next_time = 0.
-    self._found: Optional[metrics.Row] = None
+    self._found: metrics.Row | None = None
 
-  def _read(self) -> Optional[metrics.Row]:
+  def _read(self) -> metrics.Row | None:
     for evaluation in self._evaluations.new_rows()[-1:]:
       self._evaluated = {
           'evaluated_return': evaluation['episode_return'],
@@ -164,7 +164,7 @@ class NewestRow:
       return {**row, **self._evaluated}
     return None
 
-  def _read_meanwhile(self) -> Optional[metrics.Row]:
+  def _read_meanwhile(self) -> metrics.Row | None:
     """Returns a row that a thread has read, or None; restarts the thread."""
     if self._reading is not None and self._reading.is_alive():
       return None

@@ -5,7 +5,7 @@ import hashlib
 import io
 import operator
 import shlex
-from typing import Any, List, Mapping, NamedTuple, Optional
+from typing import Any, Mapping, NamedTuple
 
 from impala_tf import config as config_lib
 from impala_tf.runs import gin_config
@@ -27,12 +27,12 @@ class Result(NamedTuple):
   config_hash: str  # First 12 digits of the SHA-256 of the run's config.gin.
   seed: int  # Of the run.
   frames: int  # Environment frames that it had learned from.
-  updates: Optional[int]
-  minutes: Optional[float]  # Wall time of training until then.
+  updates: int | None
+  minutes: float | None  # Wall time of training until then.
   machine: str  # On which it was started first.
   score: float  # Mean return, raw.
-  standard_error: Optional[float]  # Of the mean over games.
-  games: Optional[int]
+  standard_error: float | None  # Of the mean over games.
+  games: int | None
   protocol: str
   commit: str  # Of the code that it was started with first.
   command: str  # Likewise.
@@ -67,7 +67,7 @@ def of_evaluation(run_dir: str, evaluation: Mapping[str, Any]) -> Result:
       commit=start.get('commit', ''), command=command, curve=run_dir)
 
 
-def read(path: str) -> List[Result]:
+def read(path: str) -> list[Result]:
   """Reads all results; raises UserError for a file of something else."""
   if not files.exists(path):
     return []

@@ -13,7 +13,7 @@ import fcntl
 import os
 import pathlib
 import re
-from typing import Iterator, List, Optional
+from typing import Iterator
 
 from impala_tf import config as config_lib
 from impala_tf.runs import gin_config
@@ -78,7 +78,7 @@ def reach(run_dir: str) -> None:
                               ) from error
 
 
-def config_path(given: Optional[str], run_dir: Optional[str]) -> Optional[str]:
+def config_path(given: str | None, run_dir: str | None) -> str | None:
   """Returns the given config, or that of the run in `run_dir`, or None."""
   if given is not None or not run_dir:
     return given
@@ -107,8 +107,7 @@ def check_writable(path: pathlib.Path, flag: str) -> None:
       f'{path} cannot be written ({problem}); choose another {flag}')
 
 
-def as_begun(config: config_lib.Config,
-             path: Optional[str]) -> config_lib.Config:
+def as_begun(config: config_lib.Config, path: str | None) -> config_lib.Config:
   """Returns the config in the units of the run at `path`, if there is one."""
   own = config_path(None, path)
   return config if own is None else in_units_of(config, gin_config.load(own))
@@ -173,13 +172,16 @@ def _writing(path: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def locking(path: str) -> Iterator[int]:
-  """Holds a lock file, whose descriptor it yields.
+def locking(directory: str, problem: str) -> Iterator[int]:
+  """Holds a directory's lock, a file whose descriptor it yields.
 
-  Raises BlockingIOError if another process holds it.
+  Raises RunDirectoryError, which says `problem`, if another process holds it.
   """
-  with open(path, 'wb') as lock:
-    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+  with open(os.path.join(directory, LOCK), 'wb') as lock:
+    try:
+      fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+      raise RunDirectoryError(problem) from None
     yield lock.fileno()
 
 
@@ -190,14 +192,11 @@ def _alone(path: str) -> Iterator[None]:
   Stores behind URLs have no locks: nobody is kept out there.
   """
   with contextlib.ExitStack() as stack:
-    with _writing(path):
-      try:
-        if not files.is_url(path):
-          stack.enter_context(locking(os.path.join(path, LOCK)))
-      except BlockingIOError:
-        raise RunDirectoryError(
-            f'another process is training in {path}; wait for it, or choose '
-            'another --run_dir') from None
+    if not files.is_url(path):
+      with _writing(path):
+        stack.enter_context(locking(
+            path, f'another process is training in {path}; wait for it, or '
+            'choose another --run_dir'))
     yield
 
 
@@ -276,7 +275,7 @@ def has_learned(path: str) -> bool:
   return bool(_checkpoints(path) or metrics.read_rows(path))
 
 
-def _checkpoints(path: str) -> List[str]:
+def _checkpoints(path: str) -> list[str]:
   """Lists the names of a run's checkpoints, the newest first."""
   # `storage.checkpoint` imports TensorFlow, which takes seconds.
   found = [re.fullmatch(r'((?:ckpt|best)-(\d+))\.index', name)
@@ -285,13 +284,13 @@ def _checkpoints(path: str) -> List[str]:
       filter(None, found), key=lambda match: int(match[2]), reverse=True)]
 
 
-def best_checkpoint(path: str) -> Optional[str]:
+def best_checkpoint(path: str) -> str | None:
   """Returns the prefix of a run's best checkpoint, or None."""
   names = [name for name in _checkpoints(path) if name.startswith('best-')]
   return os.path.join(path, 'checkpoints', names[0]) if names else None
 
 
-def newest_checkpoint(path: str) -> Optional[int]:
+def newest_checkpoint(path: str) -> int | None:
   """Returns the number of updates of a run's newest checkpoint, or None."""
   return next((int(name[len('ckpt-'):]) for name in _checkpoints(path)
                if name.startswith('ckpt-')), None)

@@ -1,6 +1,6 @@
 """Shared replays of sweeps' runs and populations' members."""
 
-from typing import List, Mapping, NamedTuple, Sequence
+from typing import Mapping, NamedTuple, Sequence
 
 from impala_tf import config as config_lib
 from impala_tf.config import fingerprint as fingerprint_lib
@@ -56,7 +56,7 @@ def check(config: plan_lib.SweepConfig,
 
 def plan(groups: Sequence[plan_lib.Group], to_do: Sequence[plan_lib.Run],
          directory: sweep_directory.SweepDirectory, host: str
-         ) -> List[SharedReplay]:
+         ) -> list[SharedReplay]:
   """Plans the shared replays of the runs to do; `host` is this machine."""
   names = {run.name for run in to_do}
   found = [group for group in groups

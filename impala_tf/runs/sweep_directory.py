@@ -14,7 +14,7 @@ the members of a population lie side by side; best.json names the best one.
 import contextlib
 import os
 import pathlib
-from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple
+from typing import Any, Callable, Iterator, Mapping, NamedTuple
 
 from impala_tf import config as config_lib
 from impala_tf.runs import gin_config
@@ -35,7 +35,7 @@ class Kind(NamedTuple):
   name: str  # Word for one.
   runs: str  # Word for its runs.
   configs: str  # Directory of shipped ones, below configs/.
-  list_runs: Callable[..., List[Any]]  # Of a config, or of other settings.
+  list_runs: Callable[..., list[Any]]  # Of a config, or of other settings.
 
   @property
   def flag(self) -> str:
@@ -63,7 +63,7 @@ class SweepDirectory:
     """Reads the results that the directory holds already."""
     self._path = pathlib.Path(path)
     self.runs = kind.list_runs(config)
-    self._results: Dict[tuple, results_lib.Result] = {}
+    self._results: dict[tuple, results_lib.Result] = {}
     self.lock = lock  # Who has this file open holds the directory.
     results_path = self._path / RESULTS
     if results_path.exists():
@@ -75,7 +75,7 @@ class SweepDirectory:
   def log_dir(self) -> str:
     return str(self._path / 'logs')
 
-  def arguments(self, run: plan_lib.Run) -> List[str]:
+  def arguments(self, run: plan_lib.Run) -> list[str]:
     """Returns the arguments of `python -m` that start or resume a run.
 
     They work on any machine and in any directory.
@@ -95,14 +95,14 @@ class SweepDirectory:
   def run_dir(self, run: plan_lib.Run) -> str:
     return str(self._path / 'runs' / run.name)
 
-  def runs_to_do(self, retry_failed: bool) -> List[Any]:
+  def runs_to_do(self, retry_failed: bool) -> list[Any]:
     """Lists unfinished runs; failed ones only if they are retried."""
     done = {_key(result.run) for result in self.results() if
             result.status == results_lib.FINISHED or (
                 result.status == results_lib.FAILED and not retry_failed)}
     return [run for run in self.runs if _key(run) not in done]
 
-  def results(self) -> List[results_lib.Result]:
+  def results(self) -> list[results_lib.Result]:
     """Returns the results so far, in the order of the sweep's runs."""
     return [self._results[_key(run)] for run in self.runs
             if _key(run) in self._results]
@@ -159,15 +159,10 @@ def claim(path: str, config: plan_lib.SweepConfig,
   directory = pathlib.Path(path)
   _check(directory, config, tasks, kind)
   directory.mkdir(parents=True, exist_ok=True)
-  with contextlib.ExitStack() as stack:
-    try:
-      lock = stack.enter_context(
-          run_directory.locking(str(directory / run_directory.LOCK)))
-    except BlockingIOError:
-      raise run_directory.RunDirectoryError(
-          f'a {kind.name} is running in {path}, or runs of one that was killed '
-          f'are still ending; wait for it, or choose another {kind.flag}'
-      ) from None
+  with run_directory.locking(
+      path, f'a {kind.name} is running in {path}, or runs of one that was '
+      f'killed are still ending; wait for it, or choose another {kind.flag}'
+  ) as lock:
     if not kind.is_in(path):
       files.write(str(directory / kind.config_name),
                   gin_config.dumps_sweep(config).encode())

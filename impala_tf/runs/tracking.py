@@ -53,12 +53,8 @@ def start(track: bool) -> None:
 
 
 @contextlib.contextmanager
-def tracking(track: bool, run_dir: str,
-             finish_secs: float = _FINISH_SECS) -> Iterator[None]:
-  """Has the tracker follow a run within the context.
-
-  At the end it has `finish_secs` for unsent rows.
-  """
+def tracking(track: bool, run_dir: str) -> Iterator[None]:
+  """Has the tracker follow a run within the context."""
   if not track:
     yield
     return
@@ -72,14 +68,14 @@ def tracking(track: bool, run_dir: str,
     yield
   finally:
     os.close(stdin)
-    if not _has_sent_all(pid, finish_secs):
+    if not _has_sent_all(pid):
       print(f'Weights & Biases has not got all rows; {log} says why, and how '
             'to send the rest', flush=True)
 
 
-def _has_sent_all(pid: int, finish_secs: float) -> bool:
+def _has_sent_all(pid: int) -> bool:
   """Returns whether the tracker ends well; kills it if late."""
-  deadline = time.monotonic() + finish_secs
+  deadline = time.monotonic() + _FINISH_SECS
   while time.monotonic() < deadline:
     try:
       ended, status = os.waitpid(pid, os.WNOHANG)

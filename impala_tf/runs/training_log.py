@@ -2,8 +2,9 @@
 
 import collections
 import contextlib
+import dataclasses
 import time
-from typing import Any, Callable, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
 from absl import logging
 import dm_env
@@ -21,7 +22,7 @@ _KINDS = ('own/', 'foreign/')
 GatherFn = Callable[[Sequence[np.ndarray]], list[np.ndarray]]
 # Writes a checkpoint under the number of updates; raises OSError. By the score,
 # `Update.episode_return`, the best one is kept.
-SaveFn = Callable[[int, Optional[float]], Any]
+SaveFn = Callable[[int, float | None], Any]
 
 
 class Totals(tf.Module):
@@ -82,7 +83,7 @@ class EpisodeWindow:
     self.num_episodes += int(np.sum(is_first))
 
   @property
-  def mean_return(self) -> Optional[float]:
+  def mean_return(self) -> float | None:
     """Mean return of a full window; None before there are so many episodes."""
     returns = self._values['episode_return']
     return float(np.mean(returns)) if len(returns) == self._size else None
@@ -128,48 +129,44 @@ class Interval:
     return row
 
 
+@dataclasses.dataclass
 class TrainingLog:
   """A callback that turns updates into rows of `metrics.jsonl`.
 
   Attributes:
+    gauges: returns further columns when a row is written.
+    gather: joins arrays of this learner's unrolls, whose last axis is the
+      batch, with those of all other learners.
+    on_row: gets each row after it was written.
     failed_saves: checkpoints that could not be written; a column of the rows.
   """
+  settings: LogSettings
+  learner: interfaces.Learner
+  totals: Totals
+  gauges: Callable[[], Mapping[str, float]]
+  level_log: Any | None = None
+  gather: GatherFn = list
+  on_row: Callable[[metrics_lib.Row], None] = lambda row: None
 
-  def __init__(self, settings: LogSettings, learner: interfaces.Learner,
-               totals: Totals, gauges: Callable[[], Mapping[str, float]],
-               level_log: Optional[Any] = None,
-               gather: GatherFn = list,
-               on_row: Callable[[metrics_lib.Row], None] = lambda row: None):
-    """Opens the files.
-
-    `gauges` returns further columns when a row is written. `gather` joins
-    arrays of this learner's unrolls, whose last axis is the batch, with those
-    of all other learners. `on_row` gets each row after it was written.
-    """
+  def __post_init__(self):
+    """Opens the files."""
     self.failed_saves = 0
-    self._settings = settings
-    self._learner = learner
-    self._totals = totals
-    self._gauges = gauges
-    self._level_log = level_log
-    self._gather = gather
-    self._on_row = on_row
-    self._writer = metrics_lib.MetricsWriter(settings.run_dir)
+    self._writer = metrics_lib.MetricsWriter(self.settings.run_dir)
     self._episodes = EpisodeWindow(metrics_lib.EPISODE_WINDOW)
     self._num_lost = 0
-    self._interval = Interval(int(learner.num_frames.numpy()))
+    self._interval = Interval(int(self.learner.num_frames.numpy()))
 
   def after_update(self, update: interfaces.Update) -> None:
     """Adds an update, and sets its `episode_return`; writes a row if due."""
     # x_0 was the last step of an earlier unroll and was counted there, and so
     # was all that is replayed. NumPy slices, because those of tensors would
     # cost more than all else here.
-    env_outputs, num_fresh = update.batch.env_outputs, self._settings.num_fresh
-    names = [f'episode/{name}' for name in self._settings.episode_metrics]
+    env_outputs, num_fresh = update.batch.env_outputs, self.settings.num_fresh
+    names = [f'episode/{name}' for name in self.settings.episode_metrics]
     metrics = [env_outputs.episode_metrics.numpy()[1:, :num_fresh, m]
                for m in range(len(names))]
     (step_type, episode_return, episode_steps, level_index, lags,
-     *metrics) = self._gather([
+     *metrics) = self.gather([
         *(tensor.numpy()[1:, :num_fresh] for tensor in (
             env_outputs.step_type, env_outputs.episode_return,
             env_outputs.episode_steps)),
@@ -183,12 +180,12 @@ class TrainingLog:
     self._episodes.add(is_first, episode_return,
                        {'episode_steps': episode_steps, **columns})
     self._interval.add(update.metrics, lags, update.wait_secs)
-    if self._level_log:
-      self._level_log.add(is_first, episode_return, lags, level_index, columns)
+    if self.level_log:
+      self.level_log.add(is_first, episode_return, lags, level_index, columns)
     update.episode_return = self._episodes.mean_return
     secs = time.monotonic() - self._interval.start
-    if secs >= self._settings.interval_secs and (
-        update.updates % self._settings.interval_updates == 0):
+    if secs >= self.settings.interval_secs and (
+        update.updates % self.settings.interval_updates == 0):
       self._write_row()
 
   def is_done(self, config: config_lib.ExperimentConfig) -> bool:
@@ -196,31 +193,31 @@ class TrainingLog:
 
     `ExperimentConfig.stop_at_return` may have been reached at any time.
     """
-    if self._learner.num_frames.numpy() >= config.total_frames:
+    if self.learner.num_frames.numpy() >= config.total_frames:
       return True
     return config.stop_at_return is not None and (
         self._best_return() >= config.stop_at_return)
 
   def _best_return(self) -> float:
     """Updates and returns the run's best mean of 100 returns; -inf before."""
-    best, newest = self._totals.best_return, self._episodes.mean_return
+    best, newest = self.totals.best_return, self._episodes.mean_return
     if newest is not None and newest > best:
       best.assign(newest)
     return float(best)
 
   def _write_row(self) -> None:
     secs = time.monotonic() - self._interval.start
-    self._totals.secs.assign_add(secs)
-    frames = int(self._learner.num_frames.numpy())
+    self.totals.secs.assign_add(secs)
+    frames = int(self.learner.num_frames.numpy())
     interval, self._interval = self._interval, Interval(frames)
     best = self._best_return()
     row = {
         'frames': frames,
-        'updates': int(self._learner.num_updates.numpy()),
-        'secs': float(self._totals.secs),
+        'updates': int(self.learner.num_updates.numpy()),
+        'secs': float(self.totals.secs),
         **interval.means(frames, secs),
-        **self._learner.hyperparameters.row(),
-        **self._gauges(),
+        **self.learner.hyperparameters.row(),
+        **self.gauges(),
         'checkpoints_failed': self.failed_saves,
         'episodes': self._episodes.num_episodes,
         'episodes_lost': self._num_lost,
@@ -228,10 +225,10 @@ class TrainingLog:
     }
     if np.isfinite(best):
       row['best_episode_return'] = best
-    if self._level_log:
-      row.update(self._level_log.finish())
+    if self.level_log:
+      row.update(self.level_log.finish())
     self._writer.write(row)
-    self._on_row(row)
+    self.on_row(row)
 
   def close(self) -> None:
     """Writes the last row, if there is any, and closes the files."""
@@ -242,30 +239,32 @@ class TrainingLog:
       self._writer.close()
 
 
+@dataclasses.dataclass
 class Checkpoints(contextlib.AbstractContextManager):
-  """A callback that writes checkpoints: some in the run, and one at its end."""
+  """A callback that writes checkpoints: some in the run, and one at its end.
 
-  def __init__(self, interval_secs: float, save: SaveFn,
-               learner: interfaces.Learner, log: TrainingLog):
-    """Starts the clock; `log` counts failures, and is closed at the end."""
-    self._interval_secs = interval_secs
-    self._save = save
-    self._learner = learner
-    self._log = log
-    self._score: Optional[float] = None
-    self._first = int(learner.num_updates.numpy())
+  `log` counts failures, and is closed at the end.
+  """
+  interval_secs: float
+  save: SaveFn
+  learner: interfaces.Learner
+  log: TrainingLog
+
+  def __post_init__(self):
+    self._score: float | None = None
+    self._first = int(self.learner.num_updates.numpy())
     self._last_time = time.monotonic()
 
   def after_update(self, update: interfaces.Update) -> None:
     """Writes a checkpoint if it is time; logs a warning if that fails."""
     self._score = update.episode_return
-    if time.monotonic() - self._last_time <= self._interval_secs:
+    if time.monotonic() - self._last_time <= self.interval_secs:
       return
     self._last_time = time.monotonic()
     try:
-      self._save(int(self._learner.num_updates.numpy()), self._score)
+      self.save(int(self.learner.num_updates.numpy()), self._score)
     except OSError as error:
-      self._log.failed_saves += 1
+      self.log.failed_saves += 1
       logging.warning('No checkpoint, training goes on: %s', error)
 
   def __exit__(self, exc_type, *exc_info) -> None:
@@ -279,9 +278,9 @@ class Checkpoints(contextlib.AbstractContextManager):
     # The last row first: its totals belong into the last checkpoint, which is
     # written even if the row fails.
     try:
-      self._log.close()
+      self.log.close()
     finally:
-      number = int(self._learner.num_updates.numpy())
+      number = int(self.learner.num_updates.numpy())
       if exc_type is None or (number > self._first and
                               not issubclass(exc_type, waiting.PeerLost)):
-        self._save(number, self._score)
+        self.save(number, self._score)

@@ -5,7 +5,7 @@ import math
 import os
 import tempfile
 import time
-from typing import Any, Callable, Dict, Iterator, List, Optional, TypeVar
+from typing import Any, Callable, Iterator, TypeVar
 
 from absl import logging
 import numpy as np
@@ -54,7 +54,7 @@ class Video:
   """
 
   def __init__(self, path: str, environment: Any,
-               max_secs: Optional[float] = None):
+               max_secs: float | None = None):
     """Begins a video in one of `FORMATS` of a batch of environments.
 
     It ends with the episode, or after `max_secs`; a GIF after 20 by default.
@@ -65,7 +65,7 @@ class Video:
     root, ending = os.path.splitext(path)
     self._every = 1  # Of this many steps, the first is shown.
     # FFmpeg: pictures of any even size.
-    self._format: Dict[str, Any] = {'fps': per_sec, 'macro_block_size': 1}
+    self._format: dict[str, Any] = {'fps': per_sec, 'macro_block_size': 1}
     if ending.lower() == _GIF:
       self._every = math.ceil(per_sec / _GIF_PICTURES_PER_SEC)
       # Programs count in hundredths of a second.
@@ -131,16 +131,14 @@ class NewestVideos:
   A video that cannot be made is left out with a warning: evaluation goes on.
   """
 
-  def __init__(self, directory: str, interval_secs: Optional[float],
-               clock: Callable[[], float] = time.monotonic):
+  def __init__(self, directory: str, interval_secs: float | None):
     """Prepares a directory (path or URL), created with the first video.
 
     `interval_secs` is the least time between two starts; None: no videos.
     """
     self._directory = directory
     self._interval_secs = interval_secs
-    self._clock = clock
-    self._next_time = clock()
+    self._next_time = time.monotonic()
 
   @contextlib.contextmanager
   def filming(self, environment: Any, name: str) -> Iterator[OnStep]:
@@ -149,7 +147,7 @@ class NewestVideos:
     Yields `Video.on_step`, or a function that does nothing. `name` has no
     ending, and names sort by age.
     """
-    video, now = None, self._clock()
+    video, now = None, time.monotonic()
     with contextlib.ExitStack() as stack:
       if self._interval_secs is not None and now >= self._next_time:
         self._next_time = now + self._interval_secs
@@ -165,7 +163,7 @@ class NewestVideos:
     self._try(lambda: self._remove(lambda kept: [
         video for video in kept if video >= name]))
 
-  def _try(self, action: Callable[[], _Result]) -> Optional[_Result]:
+  def _try(self, action: Callable[[], _Result]) -> _Result | None:
     if self._interval_secs is None:  # Given up.
       return None
     try:
@@ -183,7 +181,7 @@ class NewestVideos:
                   files.read(video.path))
       self._remove(lambda kept: kept[:-_TO_KEEP])
 
-  def _remove(self, choose: Callable[[List[str]], List[str]]) -> None:
+  def _remove(self, choose: Callable[[list[str]], list[str]]) -> None:
     """Removes what is chosen of the videos, the oldest first."""
     for name in choose([name for name in files.names(self._directory)
                         if name.endswith(_ENDING)]):

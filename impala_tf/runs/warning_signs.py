@@ -1,6 +1,5 @@
 """Warnings of runs that do not learn, made from the rows of `metrics.jsonl`."""
 
-from typing import Optional
 
 from impala_tf import config as config_lib
 from impala_tf.runs import metrics
@@ -53,7 +52,7 @@ class WarningSigns:
     self._reported.update(found)
     return texts
 
-  def _limit(self, row: metrics.Row) -> Optional[float]:
+  def _limit(self, row: metrics.Row) -> float | None:
     """Returns a size that no value has; None if no game has ended."""
     impala = self._config.impala
     horizon = 1 / (1 - impala.discount)

@@ -17,7 +17,7 @@ import json
 import math
 import os
 import re
-from typing import Any, Iterator, Mapping, NamedTuple, Optional, Sequence, Union
+from typing import Any, Iterator, Mapping, NamedTuple, Sequence
 
 from absl import logging
 import tensorflow as tf
@@ -27,7 +27,7 @@ from impala_tf.storage import files
 
 DIRECTORY = 'checkpoints'  # In the run's.
 NEWEST, BEST = 'newest', 'best'
-Which = Union[str, int]  # `NEWEST`, `BEST` or the number of a checkpoint.
+Which = str | int  # `NEWEST`, `BEST` or the number of a checkpoint.
 _PREFIX, _SPARE = 'ckpt', 'spare'
 _BEST_FILE = 'best.json'
 _PART = re.compile(
@@ -66,7 +66,7 @@ class Best(NamedTuple):
   score: float  # Mean return of the last 100 full episodes before it.
 
 
-def find_best(run_dir: str) -> Optional[Best]:
+def find_best(run_dir: str) -> Best | None:
   """Finds the best checkpoint or None; raises OSError if a URL fails."""
   directory = os.path.join(run_dir, DIRECTORY)
   try:
@@ -132,7 +132,7 @@ def _reader(path: str) -> Iterator[Any]:
 
 
 def restore(parts: Mapping[str, tf.Module], paths: Sequence[str], whole: bool,
-            optional: Sequence[str] = ()) -> Optional[str]:
+            optional: Sequence[str] = ()) -> str | None:
   """Reads the first checkpoint that is not damaged and returns its path.
 
   Without `paths` it returns None. `whole` demands that `parts` cover everything
@@ -230,10 +230,10 @@ class Checkpointer:
     self._best = find_best(run_dir)
     self._checkpoint = tf.train.Checkpoint(**parts)
     # Prefix of the one that was restored or saved last.
-    self._last: Optional[str] = None
+    self._last: str | None = None
     self._has_spare = False
 
-  def restore(self, tidy: bool = True) -> Optional[str]:
+  def restore(self, tidy: bool = True) -> str | None:
     """Restores the newest whole checkpoint; see `restore` of this module.
 
     `tidy` removes the remains of a process that was killed while it wrote.
@@ -251,7 +251,7 @@ class Checkpointer:
       self._remove_remains(restored)
     return restored
 
-  def save(self, number: int, score: Optional[float] = None) -> str:
+  def save(self, number: int, score: float | None = None) -> str:
     """Writes a checkpoint whole or not at all; returns its path.
 
     `number` orders checkpoints. The best one has the highest `score`; None or
@@ -299,7 +299,7 @@ class Checkpointer:
           'before stays: %s', number, self._directory, _cause(error))
     self._remove_remains(None)
 
-  def _remove_remains(self, restored: Optional[str]) -> None:
+  def _remove_remains(self, restored: str | None) -> None:
     """Removes incomplete and outdated checkpoints, except `restored`."""
     wanted = {restored, self._last, *newest_first(self._run_dir)[:self._keep]}
     if self._best:

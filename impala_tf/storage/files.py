@@ -15,13 +15,13 @@ import re
 import shutil
 import threading
 import types
-from typing import Any, Iterator, List, Optional, Set
+from typing import Any, Iterator
 
 _URL = re.compile(r'\w[\w+.-]*://')
 _PATTERN = re.compile(r'[*?[\\]')  # What makes a path one, for TensorFlow.
 _REMEDY = 'check its name, the network, and what this machine may do there'
 _OF_THIS_MACHINE = ('file', 'ram')
-_opened: Set[str] = set()  # Schemes.
+_opened: set[str] = set()  # Schemes.
 # Some of TensorFlow's file functions, for paths and without TensorFlow.
 _DISK = types.SimpleNamespace(
     GFile=open, exists=os.path.exists, listdir=os.listdir,
@@ -112,7 +112,7 @@ def _gfile(path: str) -> Iterator[Any]:
     raise RemoteError(errno.EIO, one_line(error)) from error
 
 
-def one_line(error: BaseException, max_characters: Optional[int] = 300) -> str:
+def one_line(error: BaseException, max_characters: int | None = 300) -> str:
   """Returns an error's message on one line, cut to `max_characters`, if any."""
   return ' '.join(str(error).split())[:max_characters]
 
@@ -137,7 +137,7 @@ def reach(url: str, secs: float) -> None:
         errno.EINVAL, 'file:// is followed by a path from / on: file:///a/b')
   # Imports TensorFlow, which may take longer than the answer.
   _check_scheme(url)
-  errors: List[Exception] = []
+  errors: list[Exception] = []
 
   def ask():
     try:
@@ -161,7 +161,7 @@ def exists(path: str) -> bool:
     return gfile.exists(path)
 
 
-def names(directory: str) -> List[str]:
+def names(directory: str) -> list[str]:
   """Lists the names in a directory, sorted; empty if it does not exist."""
   if not exists(directory):
     return []

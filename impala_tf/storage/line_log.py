@@ -8,7 +8,7 @@ import errno
 import io
 import os
 import threading
-from typing import Callable, List, Optional, Union
+from typing import Callable
 
 from absl import logging
 
@@ -25,7 +25,7 @@ class _FileAppender(io.FileIO):
 
 
 def _append(file: io.FileIO, line: bytes, start: int,
-            directory: Optional[str] = None) -> None:
+            directory: str | None = None) -> None:
   """Appends at `start` a line that, with a `directory`, survives a crash."""
   try:
     if file.write(line) < len(line):
@@ -48,7 +48,7 @@ class _RemoteAppender:
     self._path = path
     self._content = files.read(path) if files.exists(path) else b''
     self._num_written = len(self._content)
-    self._thread: Optional[threading.Thread] = None
+    self._thread: threading.Thread | None = None
 
   def append(self, line: bytes) -> None:
     """Queues a line, and starts a write unless one is running."""
@@ -76,7 +76,7 @@ class _RemoteAppender:
       logging.warning('The last lines of %s are lost', self._path)
 
 
-Appender = Union[_FileAppender, _RemoteAppender]
+Appender = _FileAppender | _RemoteAppender
 
 
 def open_for_appending(path: str) -> Appender:
@@ -111,10 +111,10 @@ def sync(path: str) -> None:
 class _FileReader:
   def __init__(self, path: str):
     self._path = path
-    self._file_number: Optional[int] = None
+    self._file_number: int | None = None
     self._offset = 0
 
-  def new_lines(self) -> List[bytes]:
+  def new_lines(self) -> list[bytes]:
     try:
       with open(self._path, 'rb') as file:
         number = os.fstat(file.fileno()).st_ino
@@ -133,7 +133,7 @@ class _RemoteReader:
     self._path = path
     self._content = b''  # At the last call.
 
-  def new_lines(self) -> List[bytes]:
+  def new_lines(self) -> list[bytes]:
     try:
       content = files.read(self._path)
     except FileNotFoundError:
@@ -143,7 +143,7 @@ class _RemoteReader:
     return content[len(known):].splitlines()
 
 
-Reader = Union[_FileReader, _RemoteReader]
+Reader = _FileReader | _RemoteReader
 
 
 def open_for_reading(path: str) -> Reader:

@@ -8,7 +8,6 @@ import difflib
 import os
 import pathlib
 import re
-from typing import List
 
 from impala_tf import config as config_lib
 
@@ -23,7 +22,7 @@ SWEEPS = 'sweeps'
 POPULATIONS = 'populations'
 
 
-def config_names(kind: str = '') -> List[str]:
+def config_names(kind: str = '') -> list[str]:
   """Lists the shipped configs of single runs, of SWEEPS or of POPULATIONS."""
   directory = _CONFIGS / kind
   paths = [path.relative_to(directory) for path in directory.rglob('*.gin')]

@@ -1,17 +1,16 @@
 """The levels that a run plays, from its config."""
 
-from typing import Dict, Optional, Tuple
 
 from impala_tf import config as config_lib
 from impala_tf.suites import atari57
 from impala_tf.suites import dmlab30
 from impala_tf.suites import suite as suite_lib
 
-SUITES: Dict[str, suite_lib.Suite] = {
+SUITES: dict[str, suite_lib.Suite] = {
     suite.name: suite for suite in (atari57.SUITE, dmlab30.SUITE)}
 
 
-def expand(level: str) -> Tuple[str, ...]:
+def expand(level: str) -> tuple[str, ...]:
   """Lists the levels of a run in order, one for each task of the agent.
 
   `level` is that of `EnvironmentConfig`. Whether levels exist is not checked.
@@ -38,7 +37,7 @@ def short_name(level: str) -> str:
   return f'{levels[0]} and {len(levels) - 1} more'
 
 
-def suite_of(level: str) -> Optional[suite_lib.Suite]:
+def suite_of(level: str) -> suite_lib.Suite | None:
   """Returns the suite that trains or scores on a level, or None."""
   return next((suite for suite in SUITES.values()
                if level in (*suite.levels, *suite.train_levels)), None)

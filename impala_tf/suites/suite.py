@@ -6,7 +6,7 @@ A score is the mean raw return of full episodes on a level.
 import csv
 import pathlib
 import statistics
-from typing import Dict, Mapping, NamedTuple, Tuple
+from typing import Mapping, NamedTuple
 
 Scores = Mapping[str, float]  # By level name.
 
@@ -22,8 +22,8 @@ class Suite(NamedTuple):
   """A suite: levels that are scored together."""
   name: str  # In flags and files, such as 'atari57'.
   title: str  # For readers, such as 'Atari-57'.
-  levels: Tuple[str, ...]  # Scored ones, in the order of the paper's table.
-  train_levels: Tuple[str, ...]  # One to train on for each of `levels`.
+  levels: tuple[str, ...]  # Scored ones, in the order of the paper's table.
+  train_levels: tuple[str, ...]  # One to train on for each of `levels`.
   random: Scores  # Of a random player, by level of `levels`.
   human: Scores  # Likewise.
   # The paper's scores, by agent such as 'IMPALA (deep)' and then by level;
@@ -81,7 +81,7 @@ class Suite(NamedTuple):
                      f'like {self.levels[0]}')
 
 
-def read_columns(file_name: str, domain: str) -> Dict[str, Dict[str, float]]:
+def read_columns(file_name: str, domain: str) -> dict[str, dict[str, float]]:
   """Reads scores by column and level from a CSV file beside this module.
 
   The first column has the levels' names without the domain, such as 'atari'.

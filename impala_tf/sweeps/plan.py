@@ -13,7 +13,7 @@ import itertools
 import math
 import random
 import re
-from typing import Any, Mapping, NamedTuple, Optional, Sequence, Union
+from typing import Any, Mapping, NamedTuple, Sequence
 
 from impala_tf import config as config_lib
 
@@ -88,7 +88,7 @@ class SweepConfig:
   num_seeds: int = 1
   first_seed: int = 1
   seed: int = 1
-  shared_replay: Union[bool, tuple] = False
+  shared_replay: bool | tuple = False
 
   def __post_init__(self):
     for field, at_least in (('num_settings', 1), ('num_seeds', 1),
@@ -208,7 +208,7 @@ def corners(config: SweepConfig) -> Settings:
           for i in range(max(map(len, limits.values())))}
 
 
-def runs(config: SweepConfig, chosen: Optional[Settings] = None) -> list[Run]:
+def runs(config: SweepConfig, chosen: Settings | None = None) -> list[Run]:
   """Lists all runs, comparable ones side by side.
 
   So the results of an unfinished sweep can be compared, too. Runs that share a
@@ -245,7 +245,7 @@ class Member(Run):
     return f'{self.task}/{self.variant}/seed_{self.seed}'
 
 
-def members(config: SweepConfig, chosen: Optional[Settings] = None
+def members(config: SweepConfig, chosen: Settings | None = None
             ) -> list[Member]:
   """Lists the members of all populations of a config.
 

@@ -9,7 +9,7 @@ import io
 import itertools
 import math
 import statistics
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, Mapping, NamedTuple, Sequence
 
 from impala_tf import config as config_lib
 from impala_tf.sweeps import plan as plan_lib
@@ -33,12 +33,12 @@ class Result(NamedTuple):
   run: plan_lib.Run
   status: str  # FINISHED, FAILED or INTERRUPTED.
   error: str = ''  # Cause of a failure in one line.
-  frames: Optional[int] = None  # Environment frames that were learned from.
-  secs: Optional[float] = None  # Wall time of training, without interruptions.
-  final_return: Optional[float] = None
-  best_return: Optional[float] = None  # Highest mean of 100 full episodes.
-  area: Optional[float] = None
-  updates: Optional[int] = None
+  frames: int | None = None  # Environment frames that were learned from.
+  secs: float | None = None  # Wall time of training, without interruptions.
+  final_return: float | None = None
+  best_return: float | None = None  # Highest mean of 100 full episodes.
+  area: float | None = None
+  updates: int | None = None
 
 
 def result(run: plan_lib.Run, status: str, error: str,
@@ -47,25 +47,24 @@ def result(run: plan_lib.Run, status: str, error: str,
   if not rows:
     return Result(run, status, error)
   last = rows[-1]
-  return Result(
-      run, status, error, last['frames'], last['secs'], final_return(rows),
-      last.get('best_episode_return'), _mean_height(_curve(rows)),
-      last.get('updates'))
+  return Result(run, status, error, last['frames'], last['secs'],
+                final_return(rows), last.get('best_episode_return'),
+                _mean_height(_curve(rows)), last.get('updates'))
 
 
-def final_return(rows: Sequence[Mapping[str, Any]]) -> Optional[float]:
+def final_return(rows: Sequence[Mapping[str, Any]]) -> float | None:
   """Returns a run's final return, see `Result`, from its rows."""
   final = [y for x, y in _curve(rows)
            if x > (1 - _FINAL_SHARE) * rows[-1]['frames']]
   return statistics.fmean(final) if final else None
 
 
-def _curve(rows: Sequence[Mapping[str, Any]]) -> List[tuple]:
+def _curve(rows: Sequence[Mapping[str, Any]]) -> list[tuple]:
   return [(row['frames'], row['episode_return']) for row in rows
           if row.get('episode_return') is not None]
 
 
-def _mean_height(curve: Sequence[tuple]) -> Optional[float]:
+def _mean_height(curve: Sequence[tuple]) -> float | None:
   if len(curve) < 2:
     return curve[0][1] if curve else None
   area = sum((x - x0) * (y + y0) / 2
@@ -73,32 +72,31 @@ def _mean_height(curve: Sequence[tuple]) -> Optional[float]:
   return area / (curve[-1][0] - curve[0][0])
 
 
-def select(results: Sequence[Result], task: str, variant: str) -> List[Result]:
+def select(results: Sequence[Result], task: str, variant: str) -> list[Result]:
   """Selects the results of one task and variant."""
   return [r for r in results if (r.run.task, r.run.variant) == (task, variant)]
 
 
-def seed_returns(results: Sequence[Result]) -> Dict[str, List[float]]:
+def seed_returns(results: Sequence[Result]) -> dict[str, list[float]]:
   """Groups final returns of one task and variant by setting, one a seed.
 
   Only finished runs count, and settings without one are left out.
   """
-  returns: Dict[str, List[float]] = {}
+  returns: dict[str, list[float]] = {}
   for r in results:
     if r.status == FINISHED and r.final_return is not None:
       returns.setdefault(r.run.setting, []).append(r.final_return)
   return returns
 
 
-def setting_returns(results: Sequence[Result]) -> Dict[str, float]:
+def setting_returns(results: Sequence[Result]) -> dict[str, float]:
   """Averages `seed_returns`, by name of the setting, best first."""
   means = {name: statistics.fmean(values)
            for name, values in seed_returns(results).items()}
   return dict(sorted(means.items(), key=lambda item: -item[1]))
 
 
-def best_mean(results: Sequence[Result],
-              num_settings: Optional[int] = 3) -> float:
+def best_mean(results: Sequence[Result], num_settings: int | None = 3) -> float:
   """Averages final returns over the best settings, as table 2 does.
 
   Returns of a setting are averaged over its seeds first. The mean over all
@@ -109,7 +107,7 @@ def best_mean(results: Sequence[Result],
   return statistics.fmean(best) if best else math.nan
 
 
-def ranked(results: Sequence[Result]) -> List[float]:
+def ranked(results: Sequence[Result]) -> list[float]:
   """Ranks the final returns of settings, best first, as appendix E.2 does."""
   return list(setting_returns(results).values())
 
@@ -124,7 +122,7 @@ def to_csv(results: Sequence[Result]) -> str:
   The last columns are its bindings, with values as Python writes them.
   """
   names = dict.fromkeys(itertools.chain(*(r.run.bindings for r in results)))
-  lines: List[Sequence[Any]] = [[*_COLUMNS, *names]]
+  lines: list[Sequence[Any]] = [[*_COLUMNS, *names]]
   for r in results:
     bindings = r.run.bindings
     values = {**r.run._asdict(), **r._asdict()}
@@ -141,7 +139,7 @@ def as_csv(rows: Sequence[Sequence[Any]]) -> str:
   return text.getvalue()
 
 
-def from_csv(text: str) -> List[Result]:
+def from_csv(text: str) -> list[Result]:
   """Reads a table of `to_csv`; raises ConfigError for an unreadable line."""
   found = []
   for line in csv.DictReader(io.StringIO(text)):

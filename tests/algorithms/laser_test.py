@@ -188,5 +188,5 @@ def test_popart_leaves_rejected_steps_out_of_its_moments():
   counted = float(output.totals.count[0])
   assert round(share * T * B) - 1 <= counted <= round(share * T * B)
   before = agent.popart.moments.mean.numpy()
-  laser.after_step(agent, output.totals, config)
+  laser.ALGORITHM.after_step(agent, output.totals, config)
   assert agent.popart.moments.mean.numpy() != before

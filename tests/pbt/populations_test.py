@@ -51,7 +51,7 @@ def test_parameters_are_copied_whole_and_removed_unless_wanted(run_dir):
     assert file.read() == 'published-1 index'
   populations.publish(run_dir, _PUBLISHED)
   populations.remove_parameters(run_dir, {'copied-3'})
-  left = populations.files.names(populations.directory(run_dir))
+  left = populations.files.names(populations.path(run_dir))
   assert left == ['copied-3.data-00000-of-00001', 'copied-3.index',
                   'published.json']
   with pytest.raises(FileNotFoundError):

@@ -1,7 +1,7 @@
 """Flags of the roles and their checks; see `role`."""
 
 import argparse
-from typing import Callable, List, Optional, Tuple
+from typing import Callable
 
 from impala_tf import config as config_lib
 from impala_tf.cli import command_line
@@ -34,8 +34,7 @@ def make_parser(description: str) -> argparse.ArgumentParser:
                       'peers reach it')
   parser.add_argument('--task', type=int, default=0,
                       help='which of the actors, or of several learners, this '
-                      'is, from 0 on (default: '
-                      '%(default)s)')
+                      'is, from 0 on (default: %(default)s)')
   parser.add_argument('--learners', metavar='HOST:PORT,HOST:PORT',
                       help='learner: where each of several listens for the '
                       'others, that with --task=0 first; not its --address')
@@ -49,12 +48,11 @@ def make_parser(description: str) -> argparse.ArgumentParser:
       'refuse a learner with another config; replay: config of any agent')
   add_run(parser, 'learner, actor: ')
   parser.add_argument('--run_dir',
-                      help='learner: where logs and checkpoints go, a path '
-                      'or a URL that TensorFlow opens; an existing run is '
-                      'resumed (default: a new one in runs/); '
-                      'replay: where it is saved, if '
-                      'ReplayConfig.survives_resume; '
-                      f'evaluator: writes to {run_directory.EVALUATION}/ in it')
+                      help='learner: where logs and checkpoints go, a path or '
+                      'a URL that TensorFlow opens; an existing run is resumed '
+                      '(default: a new one in runs/); replay: where it is '
+                      'saved, if ReplayConfig.survives_resume; evaluator: '
+                      f'writes to {run_directory.EVALUATION}/ in it')
   parser.add_argument('--output', metavar='DIR',
                       help='evaluator: writes there instead')
   parser.add_argument('--wait_secs', type=float, default=waiting.LIMIT_SECS,
@@ -106,12 +104,11 @@ def add_training(parser: command_line.Parser, default: str = '') -> None:
                       '(default: a free one); with several learners, the '
                       'first of one port each')
   add_run(parser)
-  parser.add_argument('--network', choices=('auto', 'private', 'open'),
-                      default='auto',
-                      help='private: no other machine can reach the run, nor '
-                      'the run others; open: any can; auto: private where the '
-                      'system allows it, unless others are to connect, as '
-                      'other flags say (default: %(default)s)')
+  parser.add_argument(
+      '--network', choices=('auto', 'private', 'open'), default='auto',
+      help='private: no other machine can reach the run, nor the run others; '
+      'open: any can; auto: private where the system allows it, unless others '
+      'are to connect, as other flags say (default: %(default)s)')
   parser.add_argument('--evaluate', action='store_true',
                       help='play full games beside training, and log to '
                       'evaluation/ in the run directory')
@@ -126,7 +123,7 @@ def sharing(args: argparse.Namespace) -> endpoint.Sharing:
   return endpoint.Sharing(args.replay_address, args.agent or 0)
 
 
-def load_config(args: argparse.Namespace, default: Optional[str] = None
+def load_config(args: argparse.Namespace, default: str | None = None
                 ) -> config_lib.Config:
   """Reads what to train, or the config of the run in --run_dir.
 
@@ -150,7 +147,7 @@ def load_config(args: argparse.Namespace, default: Optional[str] = None
 
 
 def check_sharing(args: argparse.Namespace,
-                  config: Optional[config_lib.Config] = None) -> None:
+                  config: config_lib.Config | None = None) -> None:
   """Raises UserError for a --replay_address and --agent that cannot work."""
   if (args.replay_address is None) != (args.agent is None):
     raise config_lib.UserError(
@@ -169,7 +166,7 @@ def check_sharing(args: argparse.Namespace,
   sharing_lib.check_sampling(config)
 
 
-def parse_address(text: str, flag: str = '--address') -> Tuple[str, int]:
+def parse_address(text: str, flag: str = '--address') -> tuple[str, int]:
   """Returns host and port; raises UserError unless `flag` gives both."""
   host, _, port = text.rpartition(':')
   if not host or not port.isdecimal() or not 0 < int(port) < 2**16:
@@ -216,7 +213,7 @@ def check(args: argparse.Namespace) -> None:
     absent_agents(args)
 
 
-def absent_agents(args: argparse.Namespace) -> List[int]:
+def absent_agents(args: argparse.Namespace) -> list[int]:
   """Returns the numbers in --absent; raises UserError for anything else."""
   numbers = args.absent.split(',') if args.absent else []
   for number in numbers:
@@ -227,7 +224,7 @@ def absent_agents(args: argparse.Namespace) -> List[int]:
   return [int(number) for number in numbers]
 
 
-def learner_addresses(args: argparse.Namespace, number: int) -> List[str]:
+def learner_addresses(args: argparse.Namespace, number: int) -> list[str]:
   """Reads the addresses of several learners; raises UserError."""
   addresses = args.learners.split(',') if args.learners else []
   for address in addresses:

@@ -5,7 +5,7 @@ import contextlib
 import os
 import secrets
 import signal
-from typing import Any, Iterator, Optional
+from typing import Any, Iterator
 
 from impala_tf import config as config_lib
 from impala_tf.algorithms import table as algorithms
@@ -23,7 +23,7 @@ from impala_tf.storage import files
 from impala_tf.suites import levels
 
 
-def _config_path(args: argparse.Namespace) -> Optional[str]:
+def _config_path(args: argparse.Namespace) -> str | None:
   if args.config or not args.run_dir:
     return args.config
   return gin_config.config_path(args.run_dir)
@@ -37,7 +37,7 @@ class LearnerConnection:
     self.say = role_flags.make_say(args)
     self._waiting = waiting_lib.Waiting(
         f'the learner at {args.address}', args.wait_secs, self.say)
-    self._config: Optional[config_lib.Config] = None
+    self._config: config_lib.Config | None = None
     self.poll = self._waiting.poll
     self.poll()
 

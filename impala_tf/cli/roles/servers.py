@@ -4,7 +4,7 @@ import argparse
 import contextlib
 import shlex
 import signal
-from typing import Any, Callable, List, Mapping, Optional
+from typing import Any, Callable, Mapping
 
 from impala_tf import config as config_lib
 from impala_tf.algorithms import table as algorithms
@@ -28,7 +28,7 @@ from impala_tf.storage import files
 class Process(local_run.LearnerProcess):
   """The process of a learner among others."""
 
-  def __init__(self, args: argparse.Namespace, addresses: List[str],
+  def __init__(self, args: argparse.Namespace, addresses: list[str],
                config: config_lib.Config):
     """Prints at once which peers a learner started by hand waits for.
 
@@ -44,7 +44,7 @@ class Process(local_run.LearnerProcess):
       played = 'segments'
       awaited = ('segments of workers, whose actors find this learner at '
                  f'{args.address}')
-    self.signals: List[int] = []  # That came; any ends the loop.
+    self.signals: list[int] = []  # That came; any ends the loop.
     self._args = args
     self._addresses = addresses
     super().__init__(lambda: bool(self.signals), awaited, args.wait_secs,
@@ -67,8 +67,7 @@ class Process(local_run.LearnerProcess):
     learners = learner_group.join(
         learner_group.Place(self._args.task, self._addresses),
         lambda cause: self._poll(others, cause))
-    self._say(f'all {learners.number} are there after '
-              f'{others.restart():.0f} s')
+    self._say(f'all {learners.number} are there after {others.restart():.0f} s')
     # TensorFlow has taken SIGTERM.
     child_lib.note_signals(self.signals, self._args.supervised)
     self._waiting.restart()
@@ -77,7 +76,7 @@ class Process(local_run.LearnerProcess):
 
 def _learn(args: argparse.Namespace, config: config_lib.Config, run_dir: str,
            on_row: Callable[[Mapping[str, Any]], None] = lambda row: None
-           ) -> Optional[int]:
+           ) -> int | None:
   """Learns to the end; returns the signal that ended it, if any."""
   addresses = role_flags.learner_addresses(args, config.learner.num_learners)
   process = Process(args, addresses, config)
@@ -173,7 +172,7 @@ def run_replay(args: argparse.Namespace) -> int:
       say(beginning.open_port(port))
     # Here, since it imports TensorFlow, which takes seconds.
     from impala_tf.roles import replay_server
-    signals: List[int] = []
+    signals: list[int] = []
     child_lib.note_signals(signals, args.supervised)
     if args.supervised:
       child_lib.stop_with_parent(lambda: signals.append(signal.SIGTERM))
