@@ -107,10 +107,9 @@ def _evaluate(videos, name, environment=None):
 
 
 def test_newest_videos_are_kept(tmp_path, monkeypatch):
-  directory = tmp_path / 'evaluation' / 'videos'
+  directory, n = tmp_path / 'evaluation' / 'videos', 0
   clock = types.SimpleNamespace(monotonic=lambda: 61. * n)
   monkeypatch.setattr(video, 'time', clock)
-  n = 0
   videos = video.NewestVideos(str(directory), 60.)
   for n in range(7):
     _evaluate(videos, f'{n:03d}')
