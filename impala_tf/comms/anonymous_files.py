@@ -13,7 +13,7 @@ import os
 import pathlib
 import secrets
 import time
-from typing import IO, Iterable, Iterator, NamedTuple, Optional
+from typing import IO, Iterable, Iterator, NamedTuple
 
 _BOOT_ID = pathlib.Path('/proc/sys/kernel/random/boot_id')
 _LOCKS = pathlib.Path('/proc/locks')
@@ -47,7 +47,7 @@ def make(prefix: str, size: int) -> Shared:
   return Shared(file, prefix + name, f'/proc/self/fd/{file.fileno()}')
 
 
-def find(prefix: str, tables: Iterable[str], mode: str) -> Optional[Shared]:
+def find(prefix: str, tables: Iterable[str], mode: str) -> Shared | None:
   """Opens the file of a kind named among a learner's tables, in a mode.
 
   Returns None if this process cannot open it, or it does not exist here.
@@ -83,7 +83,7 @@ def lock(fd: int, operation: int, limit_secs: float) -> Iterator[bool]:
     fcntl.flock(fd, fcntl.LOCK_UN)
 
 
-def lock_holder(fd: int) -> Optional[int]:
+def lock_holder(fd: int) -> int | None:
   """Returns the id of a process that holds a file's lock; None if unknown."""
   status = os.fstat(fd)
   file = (f'{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:'

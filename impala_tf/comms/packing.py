@@ -4,7 +4,7 @@ For Reverb a column costs as much as compressing all frames of an unroll: a
 dozen columns would cost twice as much as three.
 """
 
-from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
+from typing import Any, NamedTuple, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -22,7 +22,7 @@ class Stamp(NamedTuple):
 
 class PackedUnroll(NamedTuple):
   """An unroll whose arrays are views of the columns to send."""
-  columns: Tuple[np.ndarray, ...]  # Each [N] of a dtype, with room for a stamp.
+  columns: tuple[np.ndarray, ...]  # Each [N] of a dtype, with room for a stamp.
   unroll: types.Unroll  # Views of the columns.
   row: int = 0  # Number of its environment among its actor's.
 
@@ -45,17 +45,17 @@ class Packing:
     self._spec = spec
     # The fields of the stamp are the last ones of their column.
     self._fields = tf.nest.flatten((spec, _STAMP_SPEC))
-    self._columns: Dict[tf.DType, List[int]] = {}
+    self._columns: dict[tf.DType, list[int]] = {}
     for i, field in enumerate(self._fields):
       self._columns.setdefault(field.dtype, []).append(i)
     self._stamped = list(self._columns).index(tf.int64)
     self.sizes = tuple(  # N of each column.
         sum(self._sizes(members)) for members in self._columns.values())
-    self.signature: Tuple[tf.TensorSpec, ...] = tuple(
+    self.signature: tuple[tf.TensorSpec, ...] = tuple(
         tf.TensorSpec([None], dtype, f'{dtype.name}_{size}')
         for dtype, size in zip(self._columns, self.sizes))
 
-  def _sizes(self, members: Sequence[int]) -> List[int]:
+  def _sizes(self, members: Sequence[int]) -> list[int]:
     return [self._fields[i].shape.num_elements() for i in members]
 
   def allocate(self, num_unrolls: int) -> PackedUnroll:
@@ -66,7 +66,7 @@ class Packing:
     columns = tuple(
         np.zeros([num_unrolls, size], dtype.as_numpy_dtype)
         for dtype, size in zip(self._columns, self.sizes))
-    fields: List[Any] = [None] * len(self._fields)
+    fields: list[Any] = [None] * len(self._fields)
     for column, members in zip(columns, self._columns.values()):
       ends = np.cumsum(self._sizes(members))[:-1]
       for i, vectors in zip(members, np.split(column, ends, axis=1)):

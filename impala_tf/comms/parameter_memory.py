@@ -9,7 +9,7 @@ write but one has begun meanwhile. A learner that dies leaves whole parameters.
 """
 
 import mmap
-from typing import Callable, Iterable, NamedTuple, Optional
+from typing import Callable, Iterable, NamedTuple
 
 import numpy as np
 
@@ -60,7 +60,7 @@ class Memory:
     self._header['stamps'][number % 2] = stamp
     self._header['num_ended'] = number
 
-  def read(self, take: Callable[[np.ndarray], None]) -> Optional[Stamp]:
+  def read(self, take: Callable[[np.ndarray], None]) -> Stamp | None:
     """Reads parameters that were written since the last call.
 
     `take` gets them, float32 [P], and must copy them; it is called again if
@@ -76,7 +76,7 @@ class Memory:
     return None
 
 
-def make(size: int) -> Optional[Memory]:
+def make(size: int) -> Memory | None:
   """Makes a memory of P parameters; None if the system cannot share memory."""
   try:
     shared = anonymous_files.make(PREFIX, _OFFSET + 2 * 4 * size)
@@ -85,7 +85,7 @@ def make(size: int) -> Optional[Memory]:
   return Memory(shared, mmap.ACCESS_WRITE)
 
 
-def find(tables: Iterable[str]) -> Optional[Memory]:
+def find(tables: Iterable[str]) -> Memory | None:
   """Opens the memory named among a learner's tables; None if it cannot."""
   shared = anonymous_files.find(PREFIX, tables, 'rb')
   return shared and Memory(shared, mmap.ACCESS_READ)

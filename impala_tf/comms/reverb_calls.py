@@ -6,7 +6,7 @@ deadline it is asked whether it is alive.
 """
 
 import time
-from typing import Any, Callable, Mapping, Optional, Sequence, Union
+from typing import Any, Callable, Mapping, Sequence
 
 import numpy as np
 import reverb
@@ -17,7 +17,7 @@ _CALL_TIMEOUT_SECS = 1
 _PROBE_TIMEOUT_SECS = 90
 
 
-def server_info(client: reverb.Client, timeout_secs: Optional[int] = None
+def server_info(client: reverb.Client, timeout_secs: int | None = None
                 ) -> Mapping[str, Any]:
   """Asks a server for the name and `reverb.TableInfo` of each table.
 
@@ -56,9 +56,8 @@ def save(client: reverb.Client) -> None:
 
 
 def flush(client: reverb.Client, writer: reverb.TrajectoryWriter,
-          max_pending: int = 0,
-          on_wait: Callable[[], None] = lambda: None,
-          probe_secs: Optional[int] = None) -> None:
+          max_pending: int = 0, on_wait: Callable[[], None] = lambda: None,
+          probe_secs: int | None = None) -> None:
   """Waits, as long as it takes, until tables have received a writer's items.
 
   Up to `max_pending` items may still be on their way then. Calls `on_wait`
@@ -76,7 +75,7 @@ def flush(client: reverb.Client, writer: reverb.TrajectoryWriter,
 
 
 def insert(client: reverb.Client, writer: reverb.TrajectoryWriter, table: str,
-           columns: Sequence[Union[np.ndarray, np.generic]]) -> None:
+           columns: Sequence[np.ndarray | np.generic]) -> None:
   """Puts an item of one step into a table, and waits until it is there.
 
   The writer must have no pending items. Raises as `flush` does.

@@ -7,7 +7,7 @@ every unroll from the network is checked.
 import collections
 import threading
 import time
-from typing import Callable, Counter, Optional, Sequence
+from typing import Callable, Counter, Sequence
 
 from absl import logging
 import tensorflow as tf
@@ -42,7 +42,7 @@ class Refusals:
     self._next_warning = float('-inf')
     self._lock = threading.Lock()
 
-  def add(self, sender: int, reason: str, agent: Optional[int] = None) -> None:
+  def add(self, sender: int, reason: str, agent: int | None = None) -> None:
     """Counts an unroll of an actor (`sender`), and warns at most once a minute.
 
     `agent` is that of an unroll from a shared replay, None for the queue.
@@ -85,9 +85,8 @@ class Refusals:
 
 
 def refusing(packed: packing.Packing, fingerprint: int,
-             refusals: Optional[Refusals], agent: Optional[int] = None,
-             is_shared: bool = False, must_be_finite: bool = True
-             ) -> TakesFn:
+             refusals: Refusals | None, agent: int | None = None,
+             is_shared: bool = False, must_be_finite: bool = True) -> TakesFn:
   """Makes a predicate that takes unrolls of a config and, if given, an agent.
 
   `refusals` counts the others, if given. `is_shared` is whether several agents
@@ -125,7 +124,7 @@ def refusing(packed: packing.Packing, fingerprint: int,
 
 def of_one_version(packed: packing.Packing, is_known: TakesFn,
                    first_version: int, num_unrolls: int,
-                   refusals: Optional[Refusals]) -> TakesFn:
+                   refusals: Refusals | None) -> TakesFn:
   """Makes a predicate that takes `num_unrolls` unrolls of each version in turn.
 
   It is the barrier of batched A2C: an update's unrolls were all played with the

@@ -1,7 +1,6 @@
 """Options of the actors."""
 
 import dataclasses
-from typing import Optional
 
 from impala_tf.config import fields
 
@@ -39,10 +38,10 @@ class ActorConfig(fields.Section):
       learner updates old (appendix E.1), if `in_process`; None: with the
       newest.
   """
-  num_actors: Optional[int] = fields.option(
+  num_actors: int | None = fields.option(
       None, at_least=1, unit='processes', source='section 3')
-  num_envs: Optional[int] = fields.option(None, at_least=1, unit='environments')
-  env_processes: Optional[int] = fields.option(
+  num_envs: int | None = fields.option(None, at_least=1, unit='environments')
+  env_processes: int | None = fields.option(
       None, at_least=1, unit='processes', source='section 3.1')
   env_timeout_secs: float = fields.option(120.0, above=0)
   max_restarts: int = fields.option(5, at_least=0)
@@ -51,5 +50,5 @@ class ActorConfig(fields.Section):
   fetch_interval_unrolls: int = fields.option(1, at_least=1)
   synchronisation: str = fields.option(
       'none', choices=('none', 'step', 'trajectory'), source='figure 2')
-  controlled_lag_updates: Optional[int] = fields.option(
+  controlled_lag_updates: int | None = fields.option(
       None, at_least=0, source='appendix E.1')

@@ -1,7 +1,6 @@
 """Options of workers that share parameters without locks."""
 
 import dataclasses
-from typing import Optional
 
 from impala_tf.config import fields
 
@@ -35,7 +34,7 @@ class AsyncConfig(fields.Section):
   """
   num_workers: int = fields.option(
       16, at_least=1, unit='workers', source='Mnih et al. 2016, section 8')
-  max_segment_steps: Optional[int] = fields.option(
+  max_segment_steps: int | None = fields.option(
       5, at_least=1, source='Mnih et al. 2016, section 8')
   target_interval_frames: int = fields.option(
       40_000, at_least=1, source='Mnih et al. 2016, section 8')

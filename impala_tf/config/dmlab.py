@@ -1,7 +1,6 @@
 """Options of DeepMind Lab."""
 
 import dataclasses
-from typing import Optional
 
 from impala_tf.config import fields
 
@@ -29,9 +28,8 @@ class DmlabConfig(fields.Section):
       72, at_least=36, unit='pixels', source='table D.3')
   width: int = fields.option(96, at_least=36, unit='pixels', source='table D.3')
   renderer: str = fields.option('software', choices=('software', 'hardware'))
-  dataset_path: Optional[str] = fields.option(None)
-  level_cache_dir: Optional[str] = fields.option(
-      '~/.cache/impala_tf/dmlab_maps')
-  num_seeds: Optional[int] = fields.option(
+  dataset_path: str | None = fields.option(None)
+  level_cache_dir: str | None = fields.option('~/.cache/impala_tf/dmlab_maps')
+  num_seeds: int | None = fields.option(
       None, at_least=1, at_most=2**31 - 1, unit='episodes',
       source='published code')

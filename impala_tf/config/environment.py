@@ -1,7 +1,6 @@
 """Options of the level that is played."""
 
 import dataclasses
-from typing import List
 
 from impala_tf.config import fields
 
@@ -50,7 +49,7 @@ class EnvironmentConfig(fields.Section):
   episode_metrics: str = fields.option('')
 
   @property
-  def episode_metric_names(self) -> List[str]:
+  def episode_metric_names(self) -> list[str]:
     """Names of the numbers that `episode_metrics` asks for."""
     return [name.strip() for name in self.episode_metrics.split(',')
             if name.strip()]

@@ -1,7 +1,6 @@
 """Options of the run as a whole."""
 
 import dataclasses
-from typing import Optional
 
 from impala_tf.config import fields
 
@@ -39,7 +38,7 @@ class ExperimentConfig(fields.Section):
   seed: int = fields.option(1, at_least=0)
   total_frames: int = fields.option(
       200_000_000, at_least=1, source='section 5.3.2')
-  stop_at_return: Optional[float] = fields.option(None)
+  stop_at_return: float | None = fields.option(None)
   in_process: bool = fields.option(False)
   checkpoint_interval_secs: float = fields.option(120.0, above=0)
   checkpoints_to_keep: int = fields.option(3, at_least=2, unit='checkpoints')
@@ -49,4 +48,4 @@ class ExperimentConfig(fields.Section):
   evaluation_max_frames: int = fields.option(
       108_000, at_least=1, source='section 5.3.2')
   evaluation_interval_secs: float = fields.option(300.0, above=0)
-  evaluation_video_interval_secs: Optional[float] = fields.option(None, above=0)
+  evaluation_video_interval_secs: float | None = fields.option(None, above=0)

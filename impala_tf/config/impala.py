@@ -1,7 +1,6 @@
 """Options of the V-trace loss."""
 
 import dataclasses
-from typing import Optional
 
 from impala_tf.config import fields
 
@@ -43,11 +42,11 @@ class ImpalaConfig(fields.Section):
       'abs_one',
       choices=('none', 'abs_one', 'tanh_asymmetric', 'soft_asymmetric'),
       source='tables D.3, G.1')
-  clip_rho_threshold: Optional[float] = fields.option(
+  clip_rho_threshold: float | None = fields.option(
       1.0, at_least=0, source='section 4.1')
-  clip_pg_rho_threshold: Optional[float] = fields.option(
+  clip_pg_rho_threshold: float | None = fields.option(
       1.0, at_least=0, source='section 4.2')
-  clip_c_threshold: Optional[float] = fields.option(
+  clip_c_threshold: float | None = fields.option(
       1.0, at_least=0, source='section 4.1')
   lambda_: float = fields.option(
       1.0, at_least=0, at_most=1, source='section 4.1, remark 2')
@@ -56,5 +55,5 @@ class ImpalaConfig(fields.Section):
       source='section 5.2.2')
   pg_bootstrap: str = fields.option(
       'vs', choices=('vs', 'value'), source='appendix E.3')
-  popart_step_size: Optional[float] = fields.option(
+  popart_step_size: float | None = fields.option(
       None, above=0, below=1, source='Hessel et al. 2018')

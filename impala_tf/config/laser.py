@@ -1,7 +1,6 @@
 """Options of LASER's trust region."""
 
 import dataclasses
-from typing import Optional
 
 from impala_tf.config import fields
 
@@ -24,6 +23,6 @@ class LaserConfig(fields.Section):
   trust_region: str = fields.option(
       'implied', choices=('implied', 'behaviour'),
       source='Schmitt et al. 2020, section 4.3')
-  threshold: Optional[float] = fields.option(0.3, above=0, unit='nats')
+  threshold: float | None = fields.option(0.3, above=0, unit='nats')
   entropy_of_replayed: bool = fields.option(
       False, source='Schmitt et al. 2020, section 5.1')

@@ -1,7 +1,6 @@
 """Options of the learner."""
 
 import dataclasses
-from typing import Optional
 
 from impala_tf.config import fields
 
@@ -36,7 +35,7 @@ class LearnerConfig(fields.Section):
   num_learners: int = fields.option(
       1, at_least=1, unit='processes', source='section 3')
   queue_capacity: int = fields.option(16, at_least=1, unit='unrolls')
-  num_threads: Optional[int] = fields.option(None, at_least=1, unit='threads')
+  num_threads: int | None = fields.option(None, at_least=1, unit='threads')
   xla: str = fields.option('auto', choices=('auto', 'on', 'off'))
   precision: str = fields.option(
       'float32', choices=('float32', 'mixed_bfloat16', 'auto'))

@@ -1,7 +1,6 @@
 """Options of the optimiser."""
 
 import dataclasses
-from typing import Optional
 
 from impala_tf.config import fields
 
@@ -33,6 +32,6 @@ class OptimizerConfig(fields.Section):
   momentum: float = fields.option(
       0.0, at_least=0, below=1, source='tables D.3, G.1')
   bias_correction: bool = fields.option(False, source='Kingma and Ba 2015')
-  max_gradient_norm: Optional[float] = fields.option(
+  max_gradient_norm: float | None = fields.option(
       None, above=0, source='appendix D')
   max_skipped_updates: int = fields.option(20, at_least=1)

@@ -5,7 +5,6 @@ Standard library only.
 
 import dataclasses
 import re
-from typing import List, Optional
 
 from impala_tf.config import fields
 
@@ -49,8 +48,8 @@ class PopulationConfig(fields.Section):
   mutation_probability: float = fields.option(
       0.33, at_least=0, at_most=1, source='appendix F')
   mutation_factor: float = fields.option(1.2, at_least=1, source='appendix F')
-  random_score: Optional[float] = fields.option(None, unit='return')
-  human_score: Optional[float] = fields.option(None, unit='return')
+  random_score: float | None = fields.option(None, unit='return')
+  human_score: float | None = fields.option(None, unit='return')
 
   def __post_init__(self):
     super().__post_init__()
@@ -67,11 +66,11 @@ class PopulationConfig(fields.Section):
             f'{", ".join(ADAPTABLE)} can be adapted')
 
   @property
-  def member_names(self) -> List[str]:
+  def member_names(self) -> list[str]:
     """Names of all members; none where the run is by itself."""
     return self.members.split(',') if self.members else []
 
   @property
-  def adapted_names(self) -> List[str]:
+  def adapted_names(self) -> list[str]:
     """Names of the hyper-parameters that are adapted."""
     return [name.strip() for name in self.adapted.split(',')]

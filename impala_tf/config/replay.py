@@ -1,7 +1,6 @@
 """Options of the replay."""
 
 import dataclasses
-from typing import Optional
 
 from impala_tf.config import fields
 
@@ -34,7 +33,7 @@ class ReplayConfig(fields.Section):
   """
   replay_fraction: float = fields.option(
       0.0, at_least=0, at_most=1, source='section 5.2.2')
-  pacing_unrolls: Optional[int] = fields.option(
+  pacing_unrolls: int | None = fields.option(
       None, at_least=1, source='Schmitt et al. 2020, figure 2')
   capacity_unrolls: int = fields.option(10_000, at_least=1, source='table D.3')
   sampling: str = fields.option(

@@ -2,7 +2,7 @@
 
 import collections
 import time
-from typing import Any, Dict, Iterator, Optional, Protocol
+from typing import Any, Iterator, Protocol
 
 import numpy as np
 import tensorflow as tf
@@ -90,10 +90,10 @@ class Stopwatch:
   """A stopwatch that adds up the wall time, `secs`, of phases by name."""
 
   def __init__(self) -> None:
-    self.secs: Dict[str, float] = collections.defaultdict(float)
+    self.secs: dict[str, float] = collections.defaultdict(float)
     self._last = time.perf_counter()
 
-  def lap(self, name: Optional[str] = None) -> None:
+  def lap(self, name: str | None = None) -> None:
     """Adds the time since the last call to a phase; None discards it."""
     now = time.perf_counter()
     if name is not None:

@@ -2,7 +2,7 @@
 
 import queue
 import threading
-from typing import Any, Callable, Iterable, Optional
+from typing import Any, Callable, Iterable
 
 import tensorflow as tf
 
@@ -21,10 +21,9 @@ JoinFn = Callable[[tf.data.Dataset, int], Iterable[types.Unroll]]
 
 
 def make_batches(source: sampling.Source, packed: packing.Packing,
-                 join: Optional[JoinFn] = None, fingerprint: int = 0,
-                 refusals: Optional[unroll_filter.Refusals] = None,
-                 agent: Optional[int] = None,
-                 first_version: Optional[int] = None
+                 join: JoinFn | None = None, fingerprint: int = 0,
+                 refusals: unroll_filter.Refusals | None = None,
+                 agent: int | None = None, first_version: int | None = None
                  ) -> Iterable[types.Unroll]:
   """Makes batches from the queue (`source`), in whose order they come.
 
@@ -64,7 +63,7 @@ class BatchReader:
 
   def __init__(self, dataset: Iterable[Any],
                prepare: Callable[[Any], Any] = lambda batch: batch,
-               refusals: Optional[unroll_filter.Refusals] = None,
+               refusals: unroll_filter.Refusals | None = None,
                must_pause: Callable[[control_lib.LoopControl],
                                     bool] = lambda control: False,
                problem: Callable[[], str] = str):
@@ -85,7 +84,7 @@ class BatchReader:
     self._wanted = threading.Semaphore(1)
     threading.Thread(target=self._read, daemon=True).start()
 
-  def poll(self, control: control_lib.LoopControl) -> Optional[types.Unroll]:
+  def poll(self, control: control_lib.LoopControl) -> types.Unroll | None:
     """Returns the next batch, or None if none comes within a fifth of a second.
 
     Then it has reported the cause to `control`. Raises RuntimeError if reading

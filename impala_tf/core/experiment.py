@@ -1,7 +1,6 @@
 """The wiring, which makes parts from the config."""
 
 import functools
-from typing import Tuple
 
 import numpy as np
 import tensorflow as tf
@@ -26,7 +25,7 @@ make_environment = multi_level.make_environment
 make_probe_environment = multi_level.make_probe
 
 
-def make_seeds(*entropy: int) -> Tuple[int, int]:
+def make_seeds(*entropy: int) -> tuple[int, int]:
   """Makes seeds for environments and for the policy's sampling.
 
   `entropy` is whole numbers from 0 on. Seeds are below 2**30, which leaves room

@@ -1,7 +1,7 @@
 """The learner: from a batch of unrolls to new parameters."""
 
 import functools
-from typing import Any, Callable, NamedTuple, Sequence, Union
+from typing import Any, Callable, NamedTuple, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -129,8 +129,7 @@ class Learner:
     saved.optimizer = self.optimizer
     return saved
 
-  def update(self, unroll: types.Unroll
-             ) -> dict[str, Union[np.float32, np.ndarray]]:
+  def update(self, unroll: types.Unroll) -> dict[str, np.float32 | np.ndarray]:
     """Learns from one batch, leading [T+1, B], and waits for it.
 
     Frames are not re-stacked yet.

@@ -11,7 +11,7 @@ oldest unroll for a new one, and can be sampled once it has one.
 import collections
 import contextlib
 import os
-from typing import Any, Callable, Mapping, Optional, Sequence, Union
+from typing import Any, Callable, Mapping, Sequence
 import weakref
 
 import numpy as np
@@ -33,7 +33,7 @@ _START_TIMEOUT_SECS = 30
 
 # An item of the replay: places of its unrolls, of which the newest is at -1;
 # a single place for an item without a dimension of unrolls; None for no item.
-Item = Union[int, Sequence[int], None]
+Item = int | Sequence[int] | None
 ItemFn = Callable[[packing.PackedUnroll], Item]
 
 _NEW_PRIORITY = 1.  # In units of the mean, see `replay.priorities`.
@@ -63,7 +63,7 @@ def _compressed_bytes(spec: types.Unroll) -> float:
 
 def make_replay(spec: types.Unroll, capacity: int, memory_bytes: int,
                 priority_exponent: float = 0.,
-                episode_unrolls: Optional[int] = None) -> reverb.Table:
+                episode_unrolls: int | None = None) -> reverb.Table:
   """Makes the replay (table D.3 of the paper), which drops its oldest items.
 
   It holds `capacity` unrolls; raises ConfigError if memory is too small for it.
@@ -101,8 +101,8 @@ def make_replay(spec: types.Unroll, capacity: int, memory_bytes: int,
       signature=signature)
 
 
-def make_server(tables: Sequence[reverb.Table], port: Optional[int],
-                checkpoint_dir: Optional[str] = None) -> reverb.Server:
+def make_server(tables: Sequence[reverb.Table], port: int | None,
+                checkpoint_dir: str | None = None) -> reverb.Server:
   """Serves `tables` on `port`, or on a free one if that is None.
 
   `reverb.Client.checkpoint` writes the tables to `checkpoint_dir`, if any, from
@@ -143,7 +143,7 @@ class UnrollWriter:
   def __init__(self, address: str, spec: types.Unroll,
                tables: Sequence[str] = (QUEUE,),
                stamp: packing.Stamp = packing.NO_STAMP,
-               replay_address: Optional[str] = None,
+               replay_address: str | None = None,
                replay_item: ItemFn = lambda unroll: -1, num_kept: int = 1):
     """Connects to the queue's server at 'host:port'.
 
@@ -170,7 +170,7 @@ class UnrollWriter:
         for server, names in tables_by_server.items()}
     self._shared = (
         None if replay_address is None else self._servers.get(replay_address))
-    self._last: Optional[list[np.ndarray]] = None
+    self._last: list[np.ndarray] | None = None
 
   def write(self, unroll: packing.PackedUnroll) -> None:
     """Stamps one unroll and sends a copy; ValueError if sizes are wrong."""
@@ -216,7 +216,7 @@ class _ServerWriter:
       self._writer.configure(
           (i,), num_keep_alive_refs=num_kept, max_chunk_length=1)
     self._tables = tables
-    self._history: Optional[Sequence[Any]] = None
+    self._history: Sequence[Any] | None = None
 
   def write(self, columns: Sequence[np.ndarray], replayed: Item) -> None:
     """Sends an unroll's columns, [N] each; the replay gets item `replayed`."""

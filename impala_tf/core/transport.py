@@ -1,7 +1,7 @@
 """The wiring of the tables: queue, replay, writer, batches, publisher."""
 
 import functools
-from typing import Iterable, List, Optional, Sequence, Tuple
+from typing import Iterable, Sequence
 
 import numpy as np
 import reverb
@@ -25,7 +25,7 @@ from impala_tf.runtime import sizing
 
 
 def make_tables(config: config_lib.Config, spec: types.Unroll,
-                has_replay: bool) -> List[reverb.Table]:
+                has_replay: bool) -> list[reverb.Table]:
   """Makes the queue and, if unrolls are replayed here, the replay.
 
   `has_replay` is False if the replay is on another server. Raises ConfigError
@@ -42,8 +42,8 @@ def make_tables(config: config_lib.Config, spec: types.Unroll,
 
 def serve(config: config_lib.Config, announced: config_lib.Config,
           variables: Sequence[tf.Variable], tables: Sequence[reverb.Table],
-          port: Optional[int], replay_dir: Optional[str]
-          ) -> Tuple[reverb.Server, Optional[parameter_memory.Memory]]:
+          port: int | None, replay_dir: str | None
+          ) -> tuple[reverb.Server, parameter_memory.Memory | None]:
   """Starts a learner's Reverb server, and publishes the config.
 
   Actors receive `announced`, the config as it was given, and fetch `variables`.
@@ -68,7 +68,7 @@ def make_replay(config: config_lib.Config, spec: types.Unroll) -> reverb.Table:
 
 
 def make_writer(config: config_lib.Config, address: str, spec: types.Unroll,
-                task: int = 0, replay_address: Optional[str] = None,
+                task: int = 0, replay_address: str | None = None,
                 agent: int = 0) -> queue_lib.UnrollWriter:
   """Makes the writer of an actor's unrolls; see `queue.UnrollWriter`.
 
@@ -90,11 +90,10 @@ def make_writer(config: config_lib.Config, address: str, spec: types.Unroll,
 
 
 def make_batches(config: config_lib.Config, spec: types.Unroll, address: str,
-                 refusals: Optional[unroll_filter.Refusals] = None,
-                 shared: Optional[Tuple[str, int]] = None,
-                 recompute: Optional[episodes.RecomputeFn] = None,
-                 first_version: Optional[int] = None
-                 ) -> Iterable[types.Unroll]:
+                 refusals: unroll_filter.Refusals | None = None,
+                 shared: tuple[str, int] | None = None,
+                 recompute: episodes.RecomputeFn | None = None,
+                 first_version: int | None = None) -> Iterable[types.Unroll]:
   """Makes the batches that a learner reads; see `batches.make_batches`.
 
   `shared` is 'host:port' of a replay that agents share, and the number of this
@@ -108,7 +107,7 @@ def make_batches(config: config_lib.Config, spec: types.Unroll, address: str,
   # the update, one sampler reads as fast as they play.
   in_order = config.experiment.in_process or first_version is not None
   replay_address, agent = shared or (address, None)
-  replay: Optional[sources.UniformReplay] = None
+  replay: sources.UniformReplay | None = None
   if config.num_replayed:
     parts = sampling.Source(replay_address, queue_lib.REPLAY,
                             config.num_replayed, in_order), packed, fingerprint
@@ -129,8 +128,7 @@ def make_batches(config: config_lib.Config, spec: types.Unroll, address: str,
 
 def make_publisher(config: config_lib.Config, address: str,
                    learner: learner_lib.Learner, frames_per_update: int,
-                   memory: Optional[parameter_memory.Memory]
-                   ) -> weights.Publisher:
+                   memory: parameter_memory.Memory | None) -> weights.Publisher:
   """Makes the publisher of a restored learner's parameters.
 
   `frames_per_update` is in environment frames; `memory` is for peers here.

@@ -12,7 +12,7 @@ plays at once: an update has B/E fetches, however many actors share them.
 import collections
 import threading
 import time
-from typing import Any, Callable, Optional, Sequence
+from typing import Any, Callable, Sequence
 
 import numpy as np
 import reverb
@@ -43,7 +43,7 @@ def num_parameters(variables: Sequence[tf.Variable]) -> int:
 
 
 def make_tables(variables: Sequence[tf.Variable],
-                memory: Optional[parameter_memory.Memory] = None
+                memory: parameter_memory.Memory | None = None
                 ) -> list[reverb.Table]:
   """Makes the table for parameters, and one whose name announces a memory."""
   size = num_parameters(variables)
@@ -87,7 +87,7 @@ class Publisher:
     self._frames_at = frames_at
     self._destinations = destinations
     self._is_late = is_late
-    self._noted: Optional[int] = None
+    self._noted: int | None = None
     self._lock = threading.Lock()
     self._version = -1
 
@@ -150,8 +150,8 @@ class NewestSender:
   def __init__(self, write: WriteFn):
     """Starts the thread, which calls `write` until it raises an exception."""
     self._write = write
-    self._newest: Optional[tuple[parameter_memory.Stamp, np.ndarray]] = None
-    self._error: Optional[Exception] = None
+    self._newest: tuple[parameter_memory.Stamp, np.ndarray] | None = None
+    self._error: Exception | None = None
     self._wake = threading.Condition()
     threading.Thread(target=self._run, daemon=True).start()
 
@@ -208,7 +208,7 @@ def delayed(write: WriteFn, lag_updates: int) -> WriteFn:
   return write_oldest
 
 
-def in_other_processes(table: Table, memory: Optional[parameter_memory.Memory],
+def in_other_processes(table: Table, memory: parameter_memory.Memory | None,
                        all_wait: bool) -> list[WriteFn]:
   """Lists destinations for readers in other processes.
 
@@ -225,7 +225,7 @@ class Fetcher:
   """A fetcher that brings an actor's variables up to date."""
 
   def __init__(self, address: str, variables: Sequence[tf.Variable],
-               run_table: Optional[str] = None, interval: int = 1,
+               run_table: str | None = None, interval: int = 1,
                may_share: bool = True,
                clock: Callable[[], float] = time.monotonic):
     """Connects to the learner's server at 'host:port'.
@@ -245,17 +245,17 @@ class Fetcher:
     self._calls_left = 0  # Until the learner is asked again.
     self._size = num_parameters(variables)
     self._assign = acting.make_assign(list(variables))
-    self._memory: Optional[parameter_memory.Memory] = None
+    self._memory: parameter_memory.Memory | None = None
     self._next_check = float('-inf')
     # Which learner, and its inserts.
-    self._seen_in_table: tuple[Optional[str], int] = (None, 0)
-    self._version: Optional[int] = None
+    self._seen_in_table: tuple[str | None, int] = (None, 0)
+    self._version: int | None = None
     self.frames = 0  # Environment frames behind the newest fetched parameters.
     # Unique name of the learner's process that published them; None if it has
     # no memory to share.
-    self.learner: Optional[str] = None
+    self.learner: str | None = None
 
-  def fetch(self) -> Optional[int]:
+  def fetch(self) -> int | None:
     """Brings the variables up to date; returns the version they now hold.
 
     It is None while nothing has been published. Raises ConnectionError if the
@@ -291,7 +291,7 @@ class Fetcher:
     if self._memory is None:
       self._fetch_from_table(info[_TABLE], learner)
 
-  def _fetch_from_table(self, info: Any, learner: Optional[str]) -> None:
+  def _fetch_from_table(self, info: Any, learner: str | None) -> None:
     # The count of inserts takes half a millisecond and shows whether to ask.
     # `sample` would block on an empty table or a dead server.
     seen = (learner, info.rate_limiter_info.insert_stats.completed)

@@ -9,7 +9,7 @@ import difflib
 import importlib.util
 import pathlib
 import re
-from typing import Any, Dict, List, Mapping, Optional
+from typing import Any, Mapping
 
 import dm_env
 from dm_env import specs
@@ -26,7 +26,7 @@ _MULTIPLAYER = ('combat', 'joust', 'maze_craze', 'warlords')
 _FULL_ACTION_SET = 18  # ALE's actions have the numbers from 0, a no-op.
 
 
-def games() -> List[str]:
+def games() -> list[str]:
   """Lists the games of ale-py by its files, without importing it."""
   spec = importlib.util.find_spec('ale_py')
   assert spec is not None and spec.submodule_search_locations
@@ -35,7 +35,7 @@ def games() -> List[str]:
   return sorted(bundled.difference(_MULTIPLAYER))
 
 
-def near_games(name: str) -> List[str]:
+def near_games(name: str) -> list[str]:
   """Lists the games that a name may mean: one in another style, or three."""
   stem = re.sub(r'^ALE/|(-ram)?(NoFrameskip|Deterministic)?(-v\d+)?$', '', name)
   plain = {game.replace('_', ''): game for game in games()}
@@ -69,11 +69,11 @@ class _Screen:
 
   def __init__(self, game: str, seed: int, settings: Mapping[str, Any]):
     self._game = game
-    self._seed: Optional[int] = seed
+    self._seed: int | None = seed
     self._settings = settings
     self._ale: Any = None
     # Actions of environment 0 as ALE numbers them; None for a reset.
-    self.missed: List[Optional[int]] = []
+    self.missed: list[int | None] = []
     self._picture: np.ndarray
 
   def picture(self) -> np.ndarray:
@@ -132,7 +132,7 @@ class AtariEnvironment(environment.BatchedEnvironment):
     `in_colour`, `render` keeps actions and draws colours, otherwise grey.
     """
     from ale_py import vector_env  # Lazily: it is a simulator.
-    settings: Dict[str, Any] = dict(
+    settings: dict[str, Any] = dict(
         autoreset_mode='SameStep',
         # ALE counts both in emulator frames and draws no-ops from 0 to
         # `noop_max` - 1. Draws of 0 are repeated below.
@@ -168,7 +168,7 @@ class AtariEnvironment(environment.BatchedEnvironment):
         f'atari/{game}', num_envs, environment.discrete(num_actions),
         observation_spec=specs.Array(shape, np.uint8, 'observation'),
         frames_per_step=config.action_repeats, frame_stack=config.frame_stack)
-    self._seed: Optional[int] = seed
+    self._seed: int | None = seed
     self._has_noops = config.noop_max > 0
     self._life_loss_ends_episode = config.life_loss_ends_episode
     self._lives = np.zeros(num_envs, np.int32)

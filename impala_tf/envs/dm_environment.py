@@ -2,7 +2,7 @@
 
 import inspect
 import sys
-from typing import Any, Mapping, Optional
+from typing import Any, Mapping
 
 import dm_env
 from dm_env import specs
@@ -55,7 +55,7 @@ class AsGymnasium:
   def has_wrapper_attr(self, name: str) -> bool:
     return hasattr(self, name)
 
-  def reset(self, seed: Optional[int] = None) -> tuple[Any, dict[str, Any]]:
+  def reset(self, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
     del seed  # The function has got it.
     return self._env.reset().observation, {}
 

@@ -9,7 +9,7 @@ import importlib.util
 import os
 import shutil
 import types
-from typing import Any, Dict
+from typing import Any
 
 from absl import logging
 from dm_env import specs
@@ -195,8 +195,8 @@ class DmlabEnvironment(serial.SerialEnvironment):
     self._scratch.close()
 
 
-def _settings(config: config_lib.DmlabConfig, training: bool) -> Dict[str, str]:
-  settings: Dict[str, Any] = {
+def _settings(config: config_lib.DmlabConfig, training: bool) -> dict[str, str]:
+  settings: dict[str, Any] = {
       'width': config.width, 'height': config.height, 'logLevel': 'WARN'}
   if config.dataset_path is not None:
     settings['datasetPath'] = config.dataset_path

@@ -6,7 +6,7 @@ A domain is all levels with the same prefix, such as 'atari/'.
 import difflib
 import importlib.util
 import re
-from typing import Callable, NamedTuple, Sequence, Tuple
+from typing import Callable, NamedTuple, Sequence
 
 from impala_tf import config as config_lib
 from impala_tf.envs import environment
@@ -57,7 +57,7 @@ class Domain(NamedTuple):
       same actions and observations, so that none is started for a comparison.
     action_remedy: advice to the user if the actions of two levels differ.
   """
-  forms: Tuple[str, ...]
+  forms: tuple[str, ...]
   check: Callable[[str], object]
   make: Callable[[str, int, int, config_lib.Config, bool],
                  environment.BatchedEnvironment]

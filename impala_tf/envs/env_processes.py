@@ -17,7 +17,7 @@ import selectors
 import signal
 import time
 import traceback
-from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, NamedTuple, Sequence
 
 import dm_env
 from dm_env import specs
@@ -94,7 +94,7 @@ class Workers:
   """
 
   def __init__(self, make: MakeFn, num_envs: int, num_processes: int,
-               timeout_secs: float, levels: Optional[Sequence[str]] = None):
+               timeout_secs: float, levels: Sequence[str] | None = None):
     """Starts W processes and waits until they have made their environments.
 
     Environment 0 is made and closed in this process, too, for its specs. The
@@ -128,10 +128,10 @@ class Workers:
     self._silent_secs = np.zeros(num_processes)
     self._last_at_work = np.arange(num_processes)
     self._last_poll = time.monotonic()
-    self._ready: List[int] = []  # Environments that `recv` has yet to return.
+    self._ready: list[int] = []  # Environments that `recv` has yet to return.
     self._num_started = 0
-    self._processes: List[process_lib.BaseProcess] = []
-    self._connections: List[connection_lib.Connection] = []
+    self._processes: list[process_lib.BaseProcess] = []
+    self._connections: list[connection_lib.Connection] = []
     self._selector = selectors.DefaultSelector()
     stop_signals.opened(self)
     try:
@@ -188,7 +188,7 @@ class Workers:
         self._hear(w)
 
   def recv(self, min_ready: int = 1, on_wait: Callable[[], None] = lambda: None
-           ) -> Tuple[np.ndarray, dm_env.TimeStep]:
+           ) -> tuple[np.ndarray, dm_env.TimeStep]:
     """Waits for `min_ready` environments, and returns all that are ready then.
 
     Returns their numbers, int32 [n], and copies of their rows, [n, ...]. Calls

@@ -3,7 +3,7 @@
 import abc
 import dataclasses
 import functools
-from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
+from typing import Any, NamedTuple, Sequence
 
 from absl import logging
 import dm_env
@@ -56,7 +56,7 @@ class ActionBox:
     return (self.high.astype(np.float64) - self.low < np.finfo(np.float32).max)
 
   @functools.cached_property
-  def _centre_and_half(self) -> Tuple[np.ndarray, np.ndarray]:
+  def _centre_and_half(self) -> tuple[np.ndarray, np.ndarray]:
     low = np.where(self.is_bounded, self.low, -1).astype(np.float64)
     high = np.where(self.is_bounded, self.high, 1).astype(np.float64)
     return (high + low) / 2, (high - low) / 2
@@ -134,11 +134,10 @@ class BatchedEnvironment(abc.ABC):
   frames_per_sec = 60.
   reward_scale = 1.
 
-  def __init__(self, level: str, num_envs: int,
-               action_spec: specs.BoundedArray, observation_spec: specs.Array,
-               frames_per_step: int = 1, frame_stack: int = 1,
-               instruction_length: int = 0, num_features: int = 0,
-               has_action_mask: bool = False,
+  def __init__(self, level: str, num_envs: int, action_spec: specs.BoundedArray,
+               observation_spec: specs.Array, frames_per_step: int = 1,
+               frame_stack: int = 1, instruction_length: int = 0,
+               num_features: int = 0, has_action_mask: bool = False,
                episode_metric_names: Sequence[str] = ()):
     self.level = level
     self.num_envs = num_envs
@@ -163,12 +162,12 @@ class BatchedEnvironment(abc.ABC):
     self._action_spec = action_spec
     self._is_discrete = np.issubdtype(action_spec.dtype, np.integer)
     self.action_box: Any = None
-    self.interface: Dict[str, Any] = {}
+    self.interface: dict[str, Any] = {}
     if self._is_discrete:
       self._num_choices = num_choices(action_spec).astype(np.uint32)
     else:
       self._scale_actions(action_spec.minimum, action_spec.maximum)
-    self.remarks: List[str] = []
+    self.remarks: list[str] = []
     self._observation_spec = observation_spec
     self._numbers = copies.numbers()
 

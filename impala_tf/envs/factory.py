@@ -3,7 +3,6 @@
 import difflib
 import re
 import sys
-from typing import Dict, Optional
 
 from impala_tf import config as config_lib
 from impala_tf.envs import atari
@@ -22,7 +21,7 @@ from impala_tf.runtime import user_modules
 from impala_tf.suites import levels as levels_lib
 
 # Keys are the beginnings of levels' names, up to the first slash.
-DOMAINS: Dict[str, domain_lib.Domain] = {
+DOMAINS: dict[str, domain_lib.Domain] = {
     'atari': atari.DOMAIN,
     'catch': catch.DOMAIN,
     'cartpole_swingup': cartpole_swingup.DOMAIN,
@@ -51,12 +50,12 @@ def register(name: str, domain: domain_lib.Domain) -> None:
   user_modules.note_registration('EnvironmentConfig.level', name)
 
 
-def domain_of(level: str) -> Optional[domain_lib.Domain]:
+def domain_of(level: str) -> domain_lib.Domain | None:
   """Returns the domain of a level, or None."""
   return DOMAINS.get(level.partition('/')[0])
 
 
-def _of_other_library(level: str) -> Optional[str]:
+def _of_other_library(level: str) -> str | None:
   """Translates another library's name of a level, or returns None.
 
   Ids that Gymnasium may know stay: the user's own may be anything.
@@ -81,7 +80,7 @@ def _of_other_library(level: str) -> Optional[str]:
   return None
 
 
-def _nearest(level: str) -> Optional[str]:
+def _nearest(level: str) -> str | None:
   if level.rstrip('/') in DOMAINS:
     return None  # Only the rest of the name is missing.
   known = [*levels_lib.SUITES,

@@ -7,7 +7,7 @@ import importlib
 import inspect
 import os
 import sys
-from typing import Any, Callable, Iterator, Mapping, Optional, Sequence
+from typing import Any, Callable, Iterator, Mapping, Sequence
 
 from absl import logging
 from dm_env import specs
@@ -78,12 +78,10 @@ class GymEnvironment(serial.SerialEnvironment):
   """
 
   def __init__(self, env_id: str, num_envs: int, seed: int,
-               level: Optional[str] = None,
-               instruction_length: int = 0,
-               kwargs: Optional[Mapping[str, Any]] = None,
-               converted: bool = True, pictures: bool = False,
-               episode_metric_names: Sequence[str] = (),
-               make: Optional[Callable[..., Any]] = None):
+               level: str | None = None, instruction_length: int = 0,
+               kwargs: Mapping[str, Any] | None = None, converted: bool = True,
+               pictures: bool = False, episode_metric_names: Sequence[str] = (),
+               make: Callable[..., Any] | None = None):
     """Makes the environments of an id that Gymnasium has registered.
 
     `level` is for messages, by default 'gym/<env_id>'; `make` makes one of its
@@ -248,7 +246,7 @@ def _number(value: Any) -> float:
 
 
 def _maker(level: str, env_id: str, kwargs: Mapping[str, Any],
-           make: Optional[Callable[..., Any]], first_resets: dict[int, Any]
+           make: Callable[..., Any] | None, first_resets: dict[int, Any]
            ) -> Callable[[int, int], Any]:
   """Returns a function that makes environment i and resets it with a seed.
 
@@ -275,7 +273,7 @@ def _maker(level: str, env_id: str, kwargs: Mapping[str, Any],
 
 
 @contextlib.contextmanager
-def _as_config_error(level: str, kwargs: Optional[Mapping[str, Any]] = None
+def _as_config_error(level: str, kwargs: Mapping[str, Any] | None = None
                      ) -> Iterator[None]:
   """Turns what the user's code raises into a ConfigError.
 

@@ -6,7 +6,7 @@ environments differ by one at most.
 """
 
 import functools
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Sequence
 
 import dm_env
 from dm_env import specs
@@ -20,12 +20,12 @@ from impala_tf.envs import factory
 from impala_tf.runtime import sizing
 from impala_tf.suites import levels as levels_lib
 
-AnyEnvironment = Union[environment.BatchedEnvironment, env_processes.Workers]
+AnyEnvironment = environment.BatchedEnvironment | env_processes.Workers
 # Makes a batch of environments from level, number and seed.
 MakeFn = Callable[[str, int, int], environment.BatchedEnvironment]
 
 
-def make_environment(config: Union[config_lib.Config, str], num_envs: int = 1,
+def make_environment(config: config_lib.Config | str, num_envs: int = 1,
                      seed: int = 0, training: bool = False, first_slot: int = 0
                      ) -> environment.BatchedEnvironment:
   """Makes a batch of E environments of the configured levels.
@@ -48,14 +48,14 @@ def make_environment(config: Union[config_lib.Config, str], num_envs: int = 1,
         levels_lib.short_name(level), levels, num_envs, seed, first_slot, make)
 
 
-def _as_config(config: Union[config_lib.Config, str]) -> config_lib.Config:
+def _as_config(config: config_lib.Config | str) -> config_lib.Config:
   if not isinstance(config, str):
     return config
   return config_lib.Config(
       environment=config_lib.EnvironmentConfig(level=config))
 
 
-def make_for_policies(config: Union[config_lib.Config, str], num_envs: int = 1,
+def make_for_policies(config: config_lib.Config | str, num_envs: int = 1,
                       seed: int = 0, training: bool = False
                       ) -> environment.BatchedEnvironment:
   """Makes environments as `make_environment` does, for `load_policy`.
@@ -83,7 +83,7 @@ def make_level(config: config_lib.Config, training: bool) -> MakeFn:
 
 
 def slots(num_levels: int, first_slot: int, num_envs: int
-          ) -> List[Tuple[int, slice]]:
+          ) -> list[tuple[int, slice]]:
   """Shares the E environments of a process out over the L levels.
 
   `first_slot` is the number of the first in the run. Returns the index and the
@@ -110,7 +110,7 @@ def check_alike(level: environment.BatchedEnvironment,
           f'but levels that are learned together must have the same; {remedy}')
 
 
-def _describe(env: environment.BatchedEnvironment) -> Dict[str, Any]:
+def _describe(env: environment.BatchedEnvironment) -> dict[str, Any]:
   """Lists what must be alike for one agent, by name; '' stands for actions."""
   spec, observations = env.action_spec(), env.observation_spec()
   box = env.action_box
@@ -132,7 +132,7 @@ def _describe(env: environment.BatchedEnvironment) -> Dict[str, Any]:
           'stacked frames ': env.frame_stack}
 
 
-def make_probe(config: config_lib.Config, make: Optional[MakeFn] = None
+def make_probe(config: config_lib.Config, make: MakeFn | None = None
                ) -> environment.BatchedEnvironment:
   """Makes and closes an environment of the first level, for its specs.
 
@@ -205,7 +205,7 @@ class MultiLevelEnvironment(environment.BatchedEnvironment):
     `levels` are all L of the run; `name` is for messages. Environments have
     the E seeds from `seed` on. See `slots` for `first_slot`.
     """
-    self._groups: List[Tuple[slice, environment.BatchedEnvironment]] = []
+    self._groups: list[tuple[slice, environment.BatchedEnvironment]] = []
     level_index = np.zeros(num_envs, np.int32)
     for index, rows in slots(len(levels), first_slot, num_envs):
       level_index[rows] = index

@@ -4,7 +4,7 @@ import abc
 import bdb
 import contextlib
 import traceback
-from typing import Any, Callable, Iterator, List, NamedTuple
+from typing import Any, Callable, Iterator, NamedTuple
 
 from absl import logging
 import dm_env
@@ -49,7 +49,7 @@ class Simulators:
     self._make, self._seed, self._name = make, seed, name
     self._numbers = copies.numbers()
     self._num_remade = 0
-    self._simulators: List[Any] = []
+    self._simulators: list[Any] = []
     stop_signals.opened(self)
     try:
       for i in range(num_envs):

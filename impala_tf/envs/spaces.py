@@ -15,7 +15,7 @@ Torsos of images divide by 255. For them pictures of other conventions become
 such images, see `Converter`.
 """
 
-from typing import Any, Iterator, NamedTuple, Optional, Sequence
+from typing import Any, Iterator, NamedTuple, Sequence
 
 from dm_env import specs
 import numpy as np
@@ -58,7 +58,7 @@ class _Image(NamedTuple):
   space: Any
   spec: specs.Array  # Its shape and dtype afterwards.
   is_first: bool  # Whether its channels come first.
-  factor: Optional[float]  # It is multiplied by this; None: it stays as it is.
+  factor: float | None  # It is multiplied by this; None: it stays as it is.
 
   def __call__(self, observation: Any) -> np.ndarray:
     array = _part(observation, self.path, self.space, self.spec.dtype)
@@ -200,7 +200,7 @@ def _from_data(description: Any) -> Any:
       **{name: content[name] for name in _ARGUMENTS[kind]})
 
 
-def cast(given: np.ndarray, dtype: Any) -> Optional[np.ndarray]:
+def cast(given: np.ndarray, dtype: Any) -> np.ndarray | None:
   """Converts numbers; returns None for others, or if they would not fit."""
   if given.dtype.kind not in 'biuf':
     return None
@@ -286,7 +286,7 @@ def _part(observation: Any, path: tuple[Any, ...], space: Any,
 
 
 def _image(path: tuple[Any, ...], space: Any, pictures: bool,
-           is_plain: bool) -> Optional[_Image]:
+           is_plain: bool) -> _Image | None:
   """Decides what the torso sees of a Box; None if that is no image."""
   if _kind(space) != 'Box':
     return None

@@ -7,7 +7,6 @@ DeepMind Lab have none.
 """
 
 import re
-from typing import List
 import zlib
 
 # The published code's number of "hash buckets".
@@ -20,7 +19,7 @@ PADDING = 0
 _HASH_START = 14
 
 
-def word_ids(instruction: str) -> List[int]:
+def word_ids(instruction: str) -> list[int]:
   """Converts the words of an instruction to ids, 1 to `NUM_WORD_IDS`.
 
   Spaces and punctuation separate words; capitals do not matter.

@@ -3,7 +3,7 @@
 import contextlib
 import functools
 import time
-from typing import Any, Callable, Optional
+from typing import Any, Callable
 
 import reverb
 
@@ -28,11 +28,11 @@ from impala_tf.runtime import stop_signals
 _POLL_SECS = 0.05
 
 # Makes the link of an agent and, for values, of the target agent.
-MakeLinkFn = Callable[[agent_lib.Agent, Optional[agent_lib.Agent]], links.Link]
+MakeLinkFn = Callable[[agent_lib.Agent, agent_lib.Agent | None], links.Link]
 
 
 def find_store(config: config_lib.Config, address: str
-               ) -> Optional[store_lib.Store]:
+               ) -> store_lib.Store | None:
   """Opens the learner's shared memory; None if gradients go by its server."""
   tables = reverb_calls.server_info(reverb.Client(address))
   if config_table.table_name(config) not in tables:
@@ -51,7 +51,7 @@ def find_store(config: config_lib.Config, address: str
 
 def connect(config: config_lib.Config, address: str,
             control: control_lib.ActorControl, agent: agent_lib.Agent,
-            target_agent: Optional[agent_lib.Agent]) -> links.Link:
+            target_agent: agent_lib.Agent | None) -> links.Link:
   """Makes a link through tables once there are parameters to fetch."""
   del target_agent  # See `find_store`.
   fetcher = weights.Fetcher(address, agent.published_variables,
@@ -60,9 +60,8 @@ def connect(config: config_lib.Config, address: str,
   return links.TableLink(address, fetcher)
 
 
-def make_workers(config: config_lib.Config, make_link: MakeLinkFn,
-                 task: int, num_processes: int, seed: int
-                 ) -> worker_lib.WorkersInTurn:
+def make_workers(config: config_lib.Config, make_link: MakeLinkFn, task: int,
+                 num_processes: int, seed: int) -> worker_lib.WorkersInTurn:
   """Makes the workers of process `task`; see `run_actor` for `seed`."""
   algorithm, options = algorithms.get(config), config.asynchronous
   num_slots = store_lib.num_slots(options.optimizer, options.num_workers)
@@ -119,7 +118,7 @@ def check_processes(config: config_lib.Config, task: int,
 def run_actor(config: config_lib.Config, address: str, seed: int, task: int,
               control: control_lib.ActorControl,
               sharing: endpoint_lib.Sharing = endpoint_lib.NOT_SHARED,
-              core: Optional[int] = None) -> None:
+              core: int | None = None) -> None:
   """Runs a process of workers until KeyboardInterrupt.
 
   See `learner_with_actors.run_actor` for the arguments; nothing is replayed.

@@ -14,7 +14,7 @@ targets are n-step targets (equation 2), so that the algorithm is 'impala'.
 import collections
 import itertools
 import time
-from typing import Callable, Deque, Generator, NamedTuple, Optional, Tuple
+from typing import Callable, Generator, NamedTuple
 
 from absl import logging
 import dm_env
@@ -42,7 +42,7 @@ class NewerFetcher:
 
   def __init__(self, fetcher: weights.Fetcher):
     self._fetcher = fetcher
-    self._last: Tuple[Optional[int], Optional[str]] = (None, None)
+    self._last: tuple[int | None, str | None] = (None, None)
 
   def fetch(self) -> int:
     """Waits for newer parameters; raises ConnectionError without a learner."""
@@ -85,7 +85,7 @@ class SteppedTogether:
     self._check()
     return self._receive(actions)
 
-  def _receive(self, actions: Optional[np.ndarray]) -> dm_env.TimeStep:
+  def _receive(self, actions: np.ndarray | None) -> dm_env.TimeStep:
     """Steps or, without actions, resets; puts rows of processes in order."""
     environment = self._environment
     if not isinstance(environment, env_processes.Workers):
@@ -146,7 +146,8 @@ def play_batches(config: config_lib.Config, learner: learner_lib.Learner,
   """
   writer, actor = _BatchWriter(), None
   seeds = itertools.count(int(learner.num_updates.numpy()))  # New on resume.
-  deaths: Deque[float] = collections.deque(maxlen=config.actor.max_restarts + 1)
+  deaths: collections.deque[float] = collections.deque(
+      maxlen=config.actor.max_restarts + 1)
 
   def check():
     if control.should_stop():

@@ -8,7 +8,7 @@ import importlib.util
 import os
 import subprocess
 import sys
-from typing import Any, Optional, Sequence, Tuple
+from typing import Any, Sequence
 
 from impala_tf import config as config_lib
 from impala_tf.agents import torsos
@@ -69,7 +69,7 @@ def show_beginning(config: config_lib.Config, run_dir: str,
       print(f'  {choice}', flush=True)
 
 
-def warm_start(run_dir: str, source: Optional[str], resuming: bool) -> None:
+def warm_start(run_dir: str, source: str | None, resuming: bool) -> None:
   """Writes a run's first checkpoint, and prints which parameters it took.
 
   `run_dir` is claimed and holds its config; `source` is the value of
@@ -115,8 +115,8 @@ def show_logs(run_dir: str) -> None:
           flush=True)
 
 
-def show_network(open_ports: Sequence[Tuple[str, Optional[int]]],
-                 why_public: Optional[str]) -> None:
+def show_network(open_ports: Sequence[tuple[str, int | None]],
+                 why_public: str | None) -> None:
   """Prints who can reach the run; for `why_public` see `local_run.begun`."""
   if why_public is None:
     print('  a network of its own: no other machine can reach this run',
@@ -126,7 +126,7 @@ def show_network(open_ports: Sequence[Tuple[str, Optional[int]]],
       print(f'  {open_port(port, server)}; {why_public}', flush=True)
 
 
-def open_port(port: Optional[int], server: str = 'Reverb') -> str:
+def open_port(port: int | None, server: str = 'Reverb') -> str:
   """Returns a warning of an open port; None is for one yet to be chosen."""
   name = 'a port' if port is None else f'port {port}'
   return (f'{name} is open to every machine that reaches this one, and '

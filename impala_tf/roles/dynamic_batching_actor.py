@@ -5,7 +5,7 @@ environments step by themselves, and each forward pass serves all that have a
 new observation by then.
 """
 
-from typing import Any, Optional, Tuple
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -75,7 +75,7 @@ class DynamicActor:
     self.stopwatch.lap('weights')
     return version
 
-  def _receive(self, min_ready: int = 1) -> Tuple[np.ndarray, types.EnvOutput]:
+  def _receive(self, min_ready: int = 1) -> tuple[np.ndarray, types.EnvOutput]:
     rows, timestep = self._environments.recv(min_ready)
     self.stopwatch.lap('environment')
     env_output = self._counter.env_output(
@@ -83,16 +83,15 @@ class DynamicActor:
     return rows, env_output
 
   def _act(self, rows: np.ndarray, env_output: types.EnvOutput
-           ) -> Tuple[Any, types.AgentOutput]:
+           ) -> tuple[Any, types.AgentOutput]:
     core_state = _select(self._policy.core_state, rows)
     agent_output = self._policy.act(env_output, rows)
     self.batch_sizes[len(rows)] += 1
     self.stopwatch.lap('inference')
     return core_state, agent_output
 
-  def _record(self, version: int, rows: np.ndarray,
-              env_output: types.EnvOutput, agent_output: types.AgentOutput,
-              core_state: Any) -> None:
+  def _record(self, version: int, rows: np.ndarray, env_output: types.EnvOutput,
+              agent_output: types.AgentOutput, core_state: Any) -> None:
     """Records a step of some environments; sends the unrolls that it ends.
 
     An unroll's last step is the first of the next.
@@ -139,7 +138,7 @@ class SynchronousDynamicActor(DynamicActor):
   def __init__(self, *args: Any, **kwargs: Any):
     super().__init__(*args, **kwargs)
     self._rows = np.arange(self._environments.num_envs, dtype=np.int32)
-    self._x_0: Optional[types.EnvOutput] = None  # Leading [E].
+    self._x_0: types.EnvOutput | None = None  # Leading [E].
     # Core states before x_0; the policy goes on from those after it.
     self._core_state = tf.nest.map_structure(np.copy, self._policy.core_state)
 

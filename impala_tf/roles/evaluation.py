@@ -9,7 +9,7 @@ import functools
 import math
 import os
 import time
-from typing import Callable, Dict, Iterable, List, Mapping, NamedTuple, Optional
+from typing import Callable, Iterable, Mapping, NamedTuple
 
 from absl import logging
 import dm_env
@@ -37,13 +37,13 @@ _VIDEO_NAME = '{:012d}'  # Its beginning, so that names sort by frames.
 
 class Evaluation(NamedTuple):
   """The games of an evaluation."""
-  returns: List[float]  # Sum of raw rewards of each episode.
-  frames: List[int]  # Environment frames of each episode.
+  returns: list[float]  # Sum of raw rewards of each episode.
+  frames: list[int]  # Environment frames of each episode.
   # Numbers of `EnvironmentConfig.episode_metrics`, by name.
-  metrics: Mapping[str, List[float]] = {}
+  metrics: Mapping[str, list[float]] = {}
   num_cut: int = 0  # Episodes that were cut off at the limit of frames.
   # Ctrl-C that has ended it; None if it is complete.
-  interruption: Optional[KeyboardInterrupt] = None
+  interruption: KeyboardInterrupt | None = None
 
   def summary(self) -> dict:
     """Computes mean, median, standard error of the mean and extremes."""
@@ -86,9 +86,9 @@ class _Games:
     self._num_lost = 0
     self.num_ended_first = 0
     self.num_cut = 0
-    self.returns: List[float] = []
-    self.frames: List[int] = []
-    self.metrics: Dict[str, List[float]] = {
+    self.returns: list[float] = []
+    self.frames: list[int] = []
+    self.metrics: dict[str, list[float]] = {
         name: [] for name in environment.episode_metric_names}
 
   def are_left(self) -> bool:
@@ -126,9 +126,8 @@ class _Games:
 
 
 def evaluate(agent: agent_lib.Agent,
-             environment: environment_lib.BatchedEnvironment,
-             num_episodes: int, seed: int,
-             on_step: Callable[[int], None] = lambda num_ended: None,
+             environment: environment_lib.BatchedEnvironment, num_episodes: int,
+             seed: int, on_step: Callable[[int], None] = lambda num_ended: None,
              deterministic: bool = False, max_frames: float = math.inf,
              say: Callable[[str], None] = lambda text: None,
              clock: Callable[[], float] = time.monotonic) -> Evaluation:
@@ -248,7 +247,7 @@ class Evaluator:
         self._levels[level], num_envs, seed, training=False,
         first_slot=self._first_slot)
 
-  def run_once(self) -> Optional[metrics.Row]:
+  def run_once(self) -> metrics.Row | None:
     """Fetches, plays and writes a row; returns None if nothing is newer."""
     from impala_tf.core import experiment
     updates = self._fetcher.fetch()

@@ -20,8 +20,7 @@ from impala_tf.runtime import sizing
 
 
 def run(config: config_lib.Config, endpoint: endpoint_lib.Endpoint,
-        control: control_lib.LoopControl,
-        reports: interfaces.Reports) -> bool:
+        control: control_lib.LoopControl, reports: interfaces.Reports) -> bool:
   """Plays and learns in turns; returns whether the run is done.
 
   Data takes the same hops as between processes. The same seed gives the same

@@ -1,7 +1,7 @@
 """The parts of a learner's process, made from the config."""
 
 import functools
-from typing import Callable, NamedTuple, Optional
+from typing import Callable, NamedTuple
 
 import reverb
 
@@ -38,12 +38,12 @@ class LearnerParts(NamedTuple):
   server: reverb.Server  # Serves queue, replay, parameters and config.
   publisher: weights.Publisher
   refusals: unroll_filter.Refusals
-  member: Optional[member_lib.Member]  # Of a population, if any.
+  member: member_lib.Member | None  # Of a population, if any.
   # Connection to a shared replay; None if the replay, if any, is in the
   # learner's own server.
-  link: Optional[shared_replay.Link]
+  link: shared_replay.Link | None
   # Gives batches; None if the learner plays them by itself.
-  reader: Optional[batches_lib.BatchReader] = None
+  reader: batches_lib.BatchReader | None = None
 
   @property
   def address(self) -> str:

@@ -1,6 +1,6 @@
 """The state that a run resumes from: made, restored, saved, taken over."""
 
-from typing import Any, Dict, Mapping, NamedTuple, Optional
+from typing import Any, Mapping, NamedTuple
 
 from absl import logging
 import reverb
@@ -52,13 +52,13 @@ class State(NamedTuple):
 
 def make(config: config_lib.Config,
          environment: environment_lib.BatchedEnvironment,
-         strategy: Optional[tf.distribute.Strategy] = None) -> State:
+         strategy: tf.distribute.Strategy | None = None) -> State:
   """Makes the state of a new run; see `experiment.make_learner`.
 
   A3C's architecture has no strategy.
   """
   learner: Any
-  others: Dict[str, tf.Module] = {}
+  others: dict[str, tf.Module] = {}
   if algorithms.architecture(config) == algorithms.SHARED_PARAMETERS:
     learner = parameter_server.ParameterServer(config, environment)
     others['asynchronous'] = learner.memory
@@ -99,7 +99,7 @@ def restore(config: config_lib.Config, run_dir: str, log_dir: str,
 
 
 def make_save(checkpointer: checkpoint_lib.Checkpointer,
-              replay_address: Optional[str],
+              replay_address: str | None,
               is_chief: bool) -> training_log.SaveFn:
   """Makes the saving function; only a chief among learners writes.
 

@@ -4,7 +4,7 @@ Section 3 of Espeholt et al. 2018. Several learners may update together.
 """
 
 import contextlib
-from typing import Callable, Optional, Union
+from typing import Callable
 
 from impala_tf import config as config_lib
 from impala_tf.comms import config_table
@@ -26,7 +26,7 @@ from impala_tf.runtime import precision
 from impala_tf.runtime import sizing
 from impala_tf.runtime import stop_signals
 
-AnyActor = Union[actor_lib.Actor, dynamic_batching_actor.DynamicActor]
+AnyActor = actor_lib.Actor | dynamic_batching_actor.DynamicActor
 
 
 def run_learner(config: config_lib.Config, endpoint: endpoint_lib.Endpoint,
@@ -47,7 +47,7 @@ def run_learner(config: config_lib.Config, endpoint: endpoint_lib.Endpoint,
 
 def start_actor(config: config_lib.Config, address: str, seed: int, task: int,
                 control: control_lib.ActorControl,
-                sharing: endpoint_lib.Sharing, run_table: Optional[str] = None
+                sharing: endpoint_lib.Sharing, run_table: str | None = None
                 ) -> AnyActor:
   """Waits for the learner and makes an actor with its parameters.
 
@@ -86,7 +86,7 @@ def start_actor(config: config_lib.Config, address: str, seed: int, task: int,
 def run_actor(config: config_lib.Config, address: str, seed: int, task: int,
               control: control_lib.ActorControl,
               sharing: endpoint_lib.Sharing = endpoint_lib.NOT_SHARED,
-              core: Optional[int] = None) -> None:
+              core: int | None = None) -> None:
   """Runs an actor's process, which plays until KeyboardInterrupt.
 
   Args:

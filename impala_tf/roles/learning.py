@@ -2,7 +2,7 @@
 
 import contextlib
 import functools
-from typing import Callable, Generator, Iterator, Mapping, Optional
+from typing import Callable, Generator, Iterator, Mapping
 
 import reverb
 
@@ -45,8 +45,7 @@ def _gauges(parts: learner_parts.LearnerParts,
   return read
 
 
-def batches(parts: learner_parts.LearnerParts,
-            control: control_lib.LoopControl
+def batches(parts: learner_parts.LearnerParts, control: control_lib.LoopControl
             ) -> Generator[types.Unroll, None, None]:
   """Yields batches until the process is to stop."""
   if parts.reader is None:
@@ -123,7 +122,7 @@ def _callbacks(parts: learner_parts.LearnerParts,
 
 
 def _make_level_log(parts: learner_parts.LearnerParts
-                    ) -> Optional[level_metrics.LevelLog]:
+                    ) -> level_metrics.LevelLog | None:
   level_frames = parts.state.totals.level_frames
   if level_frames is None:
     return None

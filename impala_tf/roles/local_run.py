@@ -7,7 +7,7 @@ import contextlib
 import functools
 import math
 import pathlib
-from typing import Any, Callable, List, NamedTuple, Optional, Sequence
+from typing import Any, Callable, NamedTuple, Sequence
 
 from impala_tf import config as config_lib
 from impala_tf.roles import beginning
@@ -29,11 +29,11 @@ _POLL_SECS = 0.2  # Of the supervisor.
 
 class Ports(NamedTuple):
   """Ports at which the processes of a run find one another."""
-  reverb: List[int]  # Of each learner's server, for its actors.
-  tensorflow: List[int]  # Of each learner for the others; none for a single.
+  reverb: list[int]  # Of each learner's server, for its actors.
+  tensorflow: list[int]  # Of each learner for the others; none for a single.
 
 
-def choose_ports(first: Optional[int], num_learners: int) -> Ports:
+def choose_ports(first: int | None, num_learners: int) -> Ports:
   """Finds free ports; raises UserError if one from `first` on is taken."""
   try:
     if first is None:
@@ -56,8 +56,8 @@ def wait_secs(config: config_lib.Config) -> float:
 
 @contextlib.contextmanager
 def begun(run_dir: str, config: config_lib.Config, chosen: Ports,
-          why_public: Optional[str], allow_changes: bool = False,
-          init_from: Optional[str] = None):
+          why_public: str | None, allow_changes: bool = False,
+          init_from: str | None = None):
   """Makes or resumes a run, which this process owns while the context lasts.
 
   `why_public` says why other machines can reach it; None if they cannot. For
@@ -79,9 +79,8 @@ def begun(run_dir: str, config: config_lib.Config, chosen: Ports,
 @contextlib.contextmanager
 def supervisor(config: config_lib.Config, run_dir: str, chosen: Ports,
                sharing: endpoint_lib.Sharing = endpoint_lib.NOT_SHARED,
-               profile: bool = False,
-               evaluate: bool = False,
-               is_done: Optional[Callable[[], bool]] = None):
+               profile: bool = False, evaluate: bool = False,
+               is_done: Callable[[], bool] | None = None):
   """Yields the supervisor of a run's processes, which have cores meanwhile.
 
   `is_done` says whether the learner, in another place, has ended; None if
@@ -181,9 +180,8 @@ class LearnerProcess:
 
 def learn_here(config: config_lib.Config, endpoint: endpoint_lib.Endpoint,
                line: progress.ProgressLine, callbacks: Sequence[Any] = (),
-               check: Optional[Callable[[], None]] = None,
-               signals: Optional[stop_signals.StopSignals] = None
-               ) -> Optional[int]:
+               check: Callable[[], None] | None = None,
+               signals: stop_signals.StopSignals | None = None) -> int | None:
   """Runs the learner in this process, with actors here or in others.
 
   `check` is called repeatedly, and raises an error if actors have failed.

@@ -5,7 +5,7 @@ Settings, actors, queue and learner are separate for each agent.
 """
 
 import time
-from typing import Callable, Collection, Optional
+from typing import Callable, Collection
 
 from absl import logging
 import reverb
@@ -25,7 +25,7 @@ _STATUS_SECS = 60.
 
 
 def run(config: config_lib.Config, port: int, num_agents: int,
-        absent: Collection[int], run_dir: Optional[str],
+        absent: Collection[int], run_dir: str | None,
         should_stop: Callable[[], bool], say: Callable[[str], None]) -> None:
   """Serves the replay until `should_stop`; saves it now and then, and last.
 

@@ -5,7 +5,7 @@ It does not import TensorFlow, so that bad input is refused at once.
 
 import dataclasses
 import threading
-from typing import Any, Callable, Mapping, NamedTuple, Optional, Sequence, Union
+from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
 from impala_tf import config as config_lib
 from impala_tf.runs import gin_config
@@ -27,11 +27,11 @@ _MAX_SEED = 2**30  # Emulators take an int32, and each has its own.
 
 class Games(NamedTuple):
   """The games of an evaluation."""
-  episodes: Optional[int]  # On each level; None for as many as the paper has.
+  episodes: int | None  # On each level; None for as many as the paper has.
   seed: int  # Of games and actions.
   deterministic: bool  # Whether the most probable actions are taken.
-  video: Optional[str] = None  # Path of a film of the first game.
-  video_secs: Optional[float] = None  # Its length; None for the whole game.
+  video: str | None = None  # Path of a film of the first game.
+  video_secs: float | None = None  # Its length; None for the whole game.
   num_envs: int = MAX_ENVS  # Most games at once.
   bindings: Sequence[str] = ()  # Values that differ from the run's config.
 
@@ -40,18 +40,17 @@ class Score(NamedTuple):
   """The score of an agent on one level."""
   returns: list[float]  # Sum of raw rewards of each game.
   mean: float
-  standard_error: Optional[float]  # Of the mean; None for a single game.
+  standard_error: float | None  # Of the mean; None for a single game.
   # Mean as a share of a human's; None if the level is of no suite.
-  human_normalised_score: Optional[float]
+  human_normalised_score: float | None
   # Mean of each of `EnvironmentConfig.episode_metrics`.
   episode_metrics: Mapping[str, float]
 
 
-def evaluate(run_dir: str, episodes: Optional[int] = None, *, seed: int = 0,
-             checkpoint: Union[str, int] = 'newest',
-             deterministic: bool = False,
-             levels: Optional[Sequence[str]] = None,
-             num_envs: int = MAX_ENVS) -> dict[str, Score]:
+def evaluate(run_dir: str, episodes: int | None = None, *, seed: int = 0,
+             checkpoint: str | int = 'newest', deterministic: bool = False,
+             levels: Sequence[str] | None = None, num_envs: int = MAX_ENVS
+             ) -> dict[str, Score]:
   """Plays full games with a run's agent, as `evaluate.sh` does; writes nothing.
 
   Args:
@@ -91,8 +90,7 @@ def evaluate(run_dir: str, episodes: Optional[int] = None, *, seed: int = 0,
   return scores
 
 
-def check(run_dir: str, episodes: Optional[int], seed: int,
-          num_envs: int) -> str:
+def check(run_dir: str, episodes: int | None, seed: int, num_envs: int) -> str:
   """Returns the path of a run's config; raises UserError for bad values."""
   config_path = gin_config.config_path(shipped.find_agent(run_dir))
   if not files.exists(config_path):
@@ -109,7 +107,7 @@ def check(run_dir: str, episodes: Optional[int], seed: int,
 
 
 def scored_levels(trained_on: str
-                  ) -> tuple[Optional[suite_lib.Suite], Sequence[str]]:
+                  ) -> tuple[suite_lib.Suite | None, Sequence[str]]:
   """Returns suite, if there is a single one, and levels to score a run by.
 
   `trained_on` is `EnvironmentConfig.level` of the run.
@@ -122,9 +120,8 @@ def scored_levels(trained_on: str
   return suite, tuple(dict.fromkeys(map(suite.scored_level, trained)))
 
 
-def play_in_turn(games: Games, config: config_lib.Config,
-                 levels: Sequence[str], loaded: Any,
-                 keep: Callable[[str, dict], None]) -> None:
+def play_in_turn(games: Games, config: config_lib.Config, levels: Sequence[str],
+                 loaded: Any, keep: Callable[[str, dict], None]) -> None:
   """Plays levels with the agent that `saved.load_agent` has loaded.
 
   `keep` gets the name of each level, as it is scored, and its result. Raises
@@ -175,9 +172,8 @@ def play_in_turn(games: Games, config: config_lib.Config,
       raise interruption
 
 
-def _play(games: Games, loaded: Any, environment: Any,
-          episodes: int, max_frames: int
-          ) -> tuple[dict, Optional[KeyboardInterrupt]]:
+def _play(games: Games, loaded: Any, environment: Any, episodes: int,
+          max_frames: int) -> tuple[dict, KeyboardInterrupt | None]:
   """Plays a level, and films it on request; returns result and interruption.
 
   After Ctrl-C the result is of the games that were over by then, and says so;

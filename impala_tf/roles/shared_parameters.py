@@ -10,7 +10,7 @@ started and supervised as in IMPALA's architecture (`learner_with_actors`).
 import functools
 import sys
 import time
-from typing import Callable, Optional
+from typing import Callable
 
 import reverb
 import tensorflow as tf
@@ -69,14 +69,14 @@ class Learner:
     self.server: parameter_server.ParameterServer = self._state.learner
     self.store = self.server.make_store()
 
-  def save(self, number: int, score: Optional[float]) -> None:
+  def save(self, number: int, score: float | None) -> None:
     """Writes a checkpoint of the shared parameters; raises OSError."""
     del number  # There are more updates now.
     self.server.take_all(self.store)
     self._checkpointer.save(int(self.server.num_updates.numpy()), score)
 
   def learn(self, control: control_lib.LoopControl, reports: interfaces.Reports,
-            publisher: Optional[Publisher] = None, poll_secs: float = 0.,
+            publisher: Publisher | None = None, poll_secs: float = 0.,
             on_poll: Callable[[], None] = lambda: None) -> bool:
     """Collects what workers learn; makes no profile.
 

@@ -16,9 +16,7 @@ from typing import (
   Iterator,
   Mapping,
   NamedTuple,
-  Optional,
   Sequence,
-  Union,
 )
 
 from impala_tf import config as config_lib
@@ -44,19 +42,17 @@ class TrainingResult(NamedTuple):
   updates: int
   # Mean return of the last 100 full episodes, or of all if fewer have ended;
   # None before the first.
-  episode_return: Optional[float]
+  episode_return: float | None
   # Path, without ending, of the checkpoint with the best mean return of 100
   # full episodes; None before there is one.
-  best_checkpoint: Optional[str]
+  best_checkpoint: str | None
 
 
 @output.never_failing()
-def train(config: Union[config_lib.Config, str], run_dir: Optional[str] = None,
-          *, in_process: bool = False,
-          bindings: Optional[Mapping[str, Any]] = None,
-          callbacks: Sequence[Any] = (),
-          allow_changes: bool = False, init_from: Optional[str] = None
-          ) -> TrainingResult:
+def train(config: config_lib.Config | str, run_dir: str | None = None, *,
+          in_process: bool = False, bindings: Mapping[str, Any] | None = None,
+          callbacks: Sequence[Any] = (), allow_changes: bool = False,
+          init_from: str | None = None) -> TrainingResult:
   """Trains an agent on this machine, or resumes a run, as `train.sh` does.
 
   The first Ctrl-C, or SIGTERM, writes a checkpoint and then raises
@@ -119,7 +115,7 @@ def train(config: Union[config_lib.Config, str], run_dir: Optional[str] = None,
       run_directory.best_checkpoint(run_dir))
 
 
-def _load(config: Union[config_lib.Config, str], bindings: Mapping[str, Any],
+def _load(config: config_lib.Config | str, bindings: Mapping[str, Any],
           in_process: bool) -> config_lib.Config:
   if in_process:
     bindings = {**bindings, 'ExperimentConfig.in_process': True}

@@ -3,7 +3,7 @@
 import math
 import signal
 import time
-from typing import Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence
+from typing import Callable, Mapping, NamedTuple, Sequence
 
 from impala_tf import config as config_lib
 from impala_tf.runtime import program as program_lib
@@ -47,7 +47,7 @@ OnEnd = Callable[[str, Ended], None]
 class Group(NamedTuple):
   """Programs that run at the same time, and a server until all have ended."""
   names: Sequence[str]
-  server: Optional[supervisor.Peer] = None
+  server: supervisor.Peer | None = None
 
 
 class Turns:
@@ -99,22 +99,21 @@ class Batch:
 
   def __init__(self, num_jobs: int,
                make_program: Callable[[str], program_lib.Program],
-               poll_secs: float, room: Optional[waiting.Waiting] = None):
+               poll_secs: float, room: waiting.Waiting | None = None):
     """Prepares the batch; `room` is polled while no program has any."""
     self._num_jobs = num_jobs
     self._make_program = make_program
     self._poll_secs = poll_secs
     self._room = room
-    self._jobs: Dict[str, _Job] = {}
+    self._jobs: dict[str, _Job] = {}
     # Servers of groups that have begun, and until when they may stop.
-    self._servers: Dict[Group, float] = {}
-    self._waiting: List[str] = []  # Names of programs without a place.
-    self._resting: Dict[str, _Job] = {}  # Of some of these.
+    self._servers: dict[Group, float] = {}
+    self._waiting: list[str] = []  # Names of programs without a place.
+    self._resting: dict[str, _Job] = {}  # Of some of these.
     self._signals = stop_signals.StopSignals()
 
   def run(self, commands: Mapping[str, Sequence[str]], on_end: OnEnd,
-          turns: Turns = IN_ORDER, groups: Sequence[Group] = ()
-          ) -> Optional[int]:
+          turns: Turns = IN_ORDER, groups: Sequence[Group] = ()) -> int | None:
     """Runs all programs, or stops them after a signal, which it returns.
 
     A program that is lost with its machine starts again elsewhere. `commands`,
@@ -159,7 +158,7 @@ class Batch:
     if group.server is not None:
       self._servers[group] = math.inf
 
-  def _server_programs(self) -> List[program_lib.Program]:
+  def _server_programs(self) -> list[program_lib.Program]:
     return [group.server.program for group in self._servers if group.server]
 
   def _tend_servers(self) -> None:

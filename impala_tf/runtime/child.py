@@ -6,7 +6,7 @@ import signal
 import sys
 import threading
 import time
-from typing import Callable, List
+from typing import Callable
 
 from impala_tf import config as config_lib
 from impala_tf.runtime import stop_signals
@@ -64,7 +64,7 @@ def refuse_breakpoints() -> None:
   sys.breakpointhook = refuse
 
 
-def note_signals(signals: List[int], is_supervised: bool) -> None:
+def note_signals(signals: list[int], is_supervised: bool) -> None:
   """Appends each stop signal to a list from now on, and does nothing else.
 
   A supervised program leaves Ctrl-C to its supervisor.

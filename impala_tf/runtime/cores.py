@@ -13,7 +13,7 @@ import contextlib
 import fcntl
 import os
 import pathlib
-from typing import Iterator, List
+from typing import Iterator
 
 from impala_tf import config as config_lib
 
@@ -22,7 +22,7 @@ _DIRECTORIES = pathlib.Path('/sys/devices/system/cpu')
 
 @contextlib.contextmanager
 def claim(config: config_lib.Config,
-          directories: pathlib.Path = _DIRECTORIES) -> Iterator[List[int]]:
+          directories: pathlib.Path = _DIRECTORIES) -> Iterator[list[int]]:
   """Claims a core for each of `ActorConfig.num_actors` until the context ends.
 
   Yields the core of each actor. It yields none if their number is not that of

@@ -7,7 +7,7 @@ library only, since CUDA reads its variable as TensorFlow is imported.
 from importlib import metadata
 import os
 import subprocess
-from typing import List, NamedTuple, Optional, Sequence, Tuple
+from typing import NamedTuple, Sequence
 
 from impala_tf import config as config_lib
 from impala_tf.runtime import plurals
@@ -53,7 +53,7 @@ def take(index: int, number: int) -> None:
     os.environ[_VISIBLE] = names[index]
 
 
-def found() -> List[Gpu]:
+def found() -> list[Gpu]:
   """Lists the GPUs that NVIDIA's driver reports; none without a driver."""
   try:
     output = subprocess.run(
@@ -65,7 +65,7 @@ def found() -> List[Gpu]:
   return [Gpu(*row) for row in rows if len(row) == len(Gpu._fields)]
 
 
-def explain() -> Optional[str]:
+def explain() -> str | None:
   """Describes the learner's devices in a line; None without GPUs."""
   gpus = found()
   if not gpus:
@@ -80,7 +80,7 @@ def explain() -> Optional[str]:
   return f'{plurals.counted(len(names), "GPU")} to learn on: {kinds}'
 
 
-def _visible(number: int) -> List[str]:
+def _visible(number: int) -> list[str]:
   """Lists the visible ones of `number` GPUs as CUDA's variable names them."""
   if _VISIBLE not in os.environ:
     return [str(i) for i in range(number)]
@@ -109,5 +109,5 @@ def _obstacle(gpus: Sequence[Gpu]) -> str:
   return ''
 
 
-def _numbers(version: str) -> Tuple[int, ...]:
+def _numbers(version: str) -> tuple[int, ...]:
   return tuple(int(part) for part in version.split('.') if part.isdecimal())

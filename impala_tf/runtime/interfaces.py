@@ -1,7 +1,7 @@
 """Interfaces of the learner's loop: its parts, and its callbacks."""
 
 import dataclasses
-from typing import Any, Callable, NamedTuple, Optional, Protocol, Sequence
+from typing import Any, Callable, NamedTuple, Protocol, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -23,14 +23,14 @@ class Learner(Protocol):
 class Fetcher(Protocol):
   """A source of parameters; see `weights.Fetcher`."""
 
-  def fetch(self) -> Optional[int]:
+  def fetch(self) -> int | None:
     """Updates the agent's variables and returns their version."""
 
 
 class Reader(Protocol):
   """A source of batches; see `batches.BatchReader`."""
 
-  def poll(self, control: control_lib.LoopControl) -> Optional[Any]:
+  def poll(self, control: control_lib.LoopControl) -> Any | None:
     """Returns the next batch; None, once `control` knows why, without one."""
 
 
@@ -47,7 +47,7 @@ class Update:
   lags: np.ndarray  # Policy lag of each unroll in updates, int64 [B].
   wait_secs: float  # Seconds that the loop waited for the batch.
   # Mean return of the last 100 full episodes; None before so many have ended.
-  episode_return: Optional[float] = None
+  episode_return: float | None = None
 
 
 class Callback(Protocol):

@@ -18,7 +18,7 @@ import contextlib
 import faulthandler
 import os
 import time
-from typing import Callable, Iterator, List, NamedTuple, Sequence, Tuple
+from typing import Callable, Iterator, NamedTuple, Sequence
 import zlib
 
 import numpy as np
@@ -116,7 +116,7 @@ class Learners:
       raise config_lib.UserError(
           f'learner {others[0]} has {what} than learner 0; {remedy}')
 
-  def concatenate(self, arrays: Sequence[np.ndarray]) -> List[np.ndarray]:
+  def concatenate(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Concatenates each array with the other learners', along the last axis."""
     flat = [array.astype(np.float64).ravel() for array in arrays]
     rows = self.gather(np.concatenate(flat))
@@ -126,7 +126,7 @@ class Learners:
         np.concatenate([row.reshape(array.shape) for row in group], axis=-1)
         .astype(array.dtype) for array, group in zip(arrays, groups)]
 
-  def agree(self, has_batch: bool, must_stop: bool) -> Tuple[bool, bool]:
+  def agree(self, has_batch: bool, must_stop: bool) -> tuple[bool, bool]:
     """Returns whether all learners have a batch, and whether one must stop."""
     num_ready, num_stopping = self.gather([has_batch, must_stop]).sum(axis=0)
     return num_ready == self.number, num_stopping > 0

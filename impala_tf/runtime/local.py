@@ -7,7 +7,7 @@ import os
 import pathlib
 import subprocess
 import sys
-from typing import Dict, Mapping, Optional, Sequence
+from typing import Mapping, Sequence
 
 from impala_tf.runtime import batch
 from impala_tf.runtime import leftovers
@@ -32,7 +32,7 @@ MALLOC = {'MALLOC_ARENA_MAX': '2',
 PYTHON_MODULE = (sys.executable, '-m')
 
 
-def child_environment() -> Dict[str, str]:
+def child_environment() -> dict[str, str]:
   """Returns the environment variables of child processes."""
   return {**MALLOC, **os.environ}
 
@@ -47,7 +47,7 @@ class LocalProgram(program_lib.Program):
 
   def __init__(self, name: str, log_dir: pathlib.Path,
                launcher: Sequence[str] = PYTHON_MODULE,
-               environment: Optional[Mapping[str, str]] = None,
+               environment: Mapping[str, str] | None = None,
                keep_open: Sequence[int] = ()):
     """Prepares the program, which inherits the file descriptors `keep_open`.
 
@@ -58,7 +58,7 @@ class LocalProgram(program_lib.Program):
     self._environment = environment or {}
     self._keep_open = keep_open
     self._mark = leftovers.make_mark()
-    self._process: Optional[subprocess.Popen] = None
+    self._process: subprocess.Popen | None = None
 
   def place(self) -> None:
     self.withdraw()

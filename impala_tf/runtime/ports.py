@@ -1,7 +1,7 @@
 """Free ports for servers; standard library only."""
 
 import socket
-from typing import List, Optional, Sequence, Tuple
+from typing import Sequence
 
 
 def bound(port: int) -> socket.socket:
@@ -26,7 +26,7 @@ def bound(port: int) -> socket.socket:
   return made
 
 
-def choose(port: Optional[int] = None) -> int:
+def choose(port: int | None = None) -> int:
   """Returns `port` if nothing listens on it; for None, a free port.
 
   Reverb's servers need a checked port: two of them would silently share one.
@@ -40,9 +40,9 @@ def choose(port: Optional[int] = None) -> int:
                   'none to get a free one') from error
 
 
-def choose_free(number: int, besides: Sequence[int] = ()) -> List[int]:
+def choose_free(number: int, besides: Sequence[int] = ()) -> list[int]:
   """Returns distinct free ports that are not in `besides`."""
-  found: List[int] = []
+  found: list[int] = []
   while len(found) < number:
     port = choose()
     if port not in (*found, *besides):
@@ -50,7 +50,7 @@ def choose_free(number: int, besides: Sequence[int] = ()) -> List[int]:
   return found
 
 
-def claim(port: Optional[int] = None) -> Tuple[int, socket.socket]:
+def claim(port: int | None = None) -> tuple[int, socket.socket]:
   """Chooses a port like `choose`, and reserves it among callers of `claim`.
 
   Two processes that only check at the same time would both find it free.

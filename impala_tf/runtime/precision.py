@@ -7,7 +7,6 @@ Processors with bfloat16 instructions gain from it, with AMX most; others lose
 import contextlib
 import pathlib
 import re
-from typing import FrozenSet, Tuple
 
 from impala_tf import config as config_lib
 
@@ -17,7 +16,7 @@ _INSTRUCTIONS = {'amx_bf16': 'AMX', 'avx512_bf16': 'AVX-512 BF16'}
 _THAT_GAIN = ('shallow', 'nature', 'deep')
 
 
-def cpu_flags(path: str = '/proc/cpuinfo') -> FrozenSet[str]:
+def cpu_flags(path: str = '/proc/cpuinfo') -> frozenset[str]:
   """Lists the processor's features; empty if the system does not list them."""
   with contextlib.suppress(OSError):
     text = pathlib.Path(path).read_text(encoding='utf-8')
@@ -42,7 +41,7 @@ def of_learner(config: config_lib.Config, device: str = 'CPU') -> str:
   return _choose(config, device)[0]
 
 
-def _choose(config: config_lib.Config, device: str = 'CPU') -> Tuple[str, str]:
+def _choose(config: config_lib.Config, device: str = 'CPU') -> tuple[str, str]:
   """Chooses a learner's precision; returns also the reason."""
   if config.learner.precision != 'auto':
     return config.learner.precision, 'as configured'

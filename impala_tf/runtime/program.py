@@ -4,7 +4,7 @@ import enum
 import pathlib
 import signal
 import time
-from typing import List, Optional, Sequence
+from typing import Sequence
 
 from impala_tf import config as config_lib
 from impala_tf.runtime import child
@@ -41,7 +41,7 @@ class Program:
     self.log_path.parent.mkdir(parents=True, exist_ok=True)
     self.state = State.ABSENT
     # Of the last start, negative for a signal; None if unknown.
-    self.exit_code: Optional[int] = None
+    self.exit_code: int | None = None
     self._log_start = 0  # Bytes; earlier ones are from earlier starts.
 
   def place(self) -> None:
@@ -64,7 +64,7 @@ class Program:
     """Kills the program if it is running, and gives up its place."""
     raise NotImplementedError
 
-  def _log_lines(self) -> List[str]:
+  def _log_lines(self) -> list[str]:
     text = self.log_path.read_bytes()[self._log_start:]
     return text.decode('utf-8', errors='replace').splitlines()
 

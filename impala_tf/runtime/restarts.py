@@ -3,7 +3,7 @@
 import logging
 import math
 import signal
-from typing import List, Sequence
+from typing import Sequence
 
 from impala_tf.runtime import child
 from impala_tf.runtime import program as program_lib
@@ -22,7 +22,7 @@ class _Policy:
   def __init__(self, max_restarts: int, window_secs: float):
     self._max_restarts = max_restarts
     self._window_secs = window_secs
-    self._times: List[float] = []  # Of recent deaths.
+    self._times: list[float] = []  # Of recent deaths.
 
   def _count(self, now: float) -> int:
     """Adds a death; returns the number of deaths within the window."""

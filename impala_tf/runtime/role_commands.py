@@ -4,7 +4,7 @@ Each list is a module and its arguments, which follow `python -m`. Roles import
 the same user modules as this process.
 """
 
-from typing import List, Sequence
+from typing import Sequence
 
 from impala_tf.runtime import user_modules
 
@@ -13,7 +13,7 @@ _SEEDS_AN_ATTEMPT = 10_000
 
 
 def learner(address: str, task: int, joint_addresses: Sequence[str],
-            *flags: str) -> List[str]:
+            *flags: str) -> list[str]:
   """Returns the command of learner number `task`, with its server's address.
 
   `joint_addresses` are for learners to reach each other, ignored for one.
@@ -24,7 +24,7 @@ def learner(address: str, task: int, joint_addresses: Sequence[str],
 
 
 def actor(address: str, task: int, attempt: int, *flags: str,
-          num_updates: int = 0) -> List[str]:
+          num_updates: int = 0) -> list[str]:
   """Returns an actor's command, with a seed that no other start has.
 
   With an old seed, a restarted actor or resumed run would repeat past episodes.
@@ -35,7 +35,7 @@ def actor(address: str, task: int, attempt: int, *flags: str,
   return command('actor', address, f'--task={task}', f'--seed={seed}', *flags)
 
 
-def command(role: str, address: str, *flags: str) -> List[str]:
+def command(role: str, address: str, *flags: str) -> list[str]:
   """Returns the command of a role; `address` is the learner's, or its own."""
   return ['impala_tf', 'role', role, '--supervised',
           f'--address={address}', *flags, *user_modules.flags()]

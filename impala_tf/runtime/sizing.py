@@ -9,7 +9,7 @@ import dataclasses
 import math
 import os
 import pathlib
-from typing import List, NamedTuple, Optional, Sequence, Tuple
+from typing import NamedTuple, Sequence
 
 from impala_tf import config as config_lib
 from impala_tf.runtime import plurals
@@ -57,8 +57,8 @@ class _Size(NamedTuple):
     return f'{plurals.counted(self.number, noun)}{ending} ({self.reason})'
 
 
-def _choose(config: config_lib.Config, cores: Optional[int] = None
-            ) -> Tuple[_Size, _Size, _Size]:
+def _choose(config: config_lib.Config, cores: int | None = None
+            ) -> tuple[_Size, _Size, _Size]:
   cores = num_cores() if cores is None else cores
   actors = _actors(config, cores)
   num_processes = 1 if config.experiment.in_process else actors.number
@@ -127,7 +127,7 @@ def _threads(config: config_lib.Config, cores: int) -> _Size:
 
 
 def fit(config: config_lib.Config,
-        cores: Optional[int] = None) -> config_lib.Config:
+        cores: int | None = None) -> config_lib.Config:
   """Fills in `num_actors`, `num_envs` and `num_threads` of a config.
 
   By default it counts the `cores` of this process. Raises ConfigError if a
@@ -142,7 +142,7 @@ def fit(config: config_lib.Config,
       learner=dataclasses.replace(config.learner, num_threads=threads.number))
 
 
-def fitted(number: Optional[int]) -> int:
+def fitted(number: int | None) -> int:
   """Returns a number that `fit` has filled in; it is for type checkers."""
   assert number is not None, 'fit() fills in what the config leaves open'
   return number
@@ -219,7 +219,7 @@ def _check(config: config_lib.Config, num_actors: int, num_processes: int,
         'at least')
 
 
-def explain(config: config_lib.Config) -> List[str]:
+def explain(config: config_lib.Config) -> list[str]:
   """Explains the sizes of a run: one line for each number, with its reason."""
   actors, envs, threads = _choose(config)
   num_learners = config.learner.num_learners
@@ -242,7 +242,7 @@ def num_workers(config: config_lib.Config, num_processes: int) -> int:
   return max(config.asynchronous.num_workers, num_processes)
 
 
-def explain_workers(config: config_lib.Config) -> List[str]:
+def explain_workers(config: config_lib.Config) -> list[str]:
   """Explains the sizes of a run whose workers share parameters."""
   actors, *_ = _choose(config)
   if config.experiment.in_process:

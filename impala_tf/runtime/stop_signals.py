@@ -5,7 +5,7 @@ import os
 import signal
 import threading
 import time
-from typing import Any, Callable, Dict, Iterator, List, Optional, Set
+from typing import Any, Callable, Iterator
 
 from impala_tf.runtime import leftovers
 
@@ -17,10 +17,10 @@ _ONE_REQUEST_SECS = 1.
 _CLOSE_SECS = 6.5
 _REPEAT_SECS = 0.1
 
-_open: Optional[Set[Any]] = None  # Within `interrupting`.
+_open: set[Any] | None = None  # Within `interrupting`.
 
 
-def handle(handler: Callable[[int, Any], None]) -> Dict[int, Any]:
+def handle(handler: Callable[[int, Any], None]) -> dict[int, Any]:
   """Sets the handler of all stop signals; returns those before.
 
   A SIGHUP that is ignored, as under nohup, stays ignored.
@@ -45,9 +45,9 @@ class StopSignals:
     """
     self._note_first_only = note_first_only
     self._clock = clock
-    self._handlers: Dict[int, Any] = {}
+    self._handlers: dict[int, Any] = {}
     self._first_time = 0.
-    self.first: Optional[int] = None
+    self.first: int | None = None
     self.are_repeated = False  # Whether one more came after a second.
 
   def __enter__(self) -> 'StopSignals':
@@ -118,7 +118,7 @@ def interrupting() -> Iterator[None]:
   """
   global _open
   _open = set()
-  noted: List[int] = []
+  noted: list[int] = []
   has_ended = threading.Event()
   reading, writing = os.pipe()
 

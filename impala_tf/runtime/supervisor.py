@@ -4,7 +4,7 @@ import functools
 import math
 import signal
 import time
-from typing import Callable, List, Optional, Sequence
+from typing import Callable, Sequence
 
 from impala_tf.runtime import child
 from impala_tf.runtime import program as program_lib
@@ -30,8 +30,8 @@ class Learners:
                make_program: Callable[[str], program_lib.Program],
                max_restarts: int, restart_window_secs: float,
                commands: Callable[[], Sequence[Sequence[str]]],
-               is_done: Optional[Callable[[], bool]] = None,
-               room: Optional[waiting.Waiting] = None):
+               is_done: Callable[[], bool] | None = None,
+               room: waiting.Waiting | None = None):
     """Prepares the learners.
 
     `commands` makes one for each placed learner, or none to try again later;
@@ -46,7 +46,7 @@ class Learners:
     self._commands = commands
     self._is_done = is_done
     self._room = room
-    self._noticed: Optional[float] = None  # When the first death was seen.
+    self._noticed: float | None = None  # When the first death was seen.
 
   @property
   def are_running(self) -> bool:
@@ -111,7 +111,7 @@ class Peer:
   def __init__(self, program: program_lib.Program,
                command: Callable[[int], Sequence[str]],
                deaths: restarts.Restarts,
-               losses: Optional[restarts.Restarts] = None):
+               losses: restarts.Restarts | None = None):
     """Prepares the peer; `command` makes a command from the earlier starts.
 
     `losses` counts losses of the program, if `deaths` is not to.
@@ -147,7 +147,7 @@ class Supervisor:
                make_program: Callable[[str], program_lib.Program],
                actor_command: Callable[[int, int], Sequence[str]],
                num_actors: int,
-               evaluator_command: Optional[Callable[[int], Sequence[str]]],
+               evaluator_command: Callable[[int], Sequence[str]] | None,
                poll_secs: float):
     """Prepares the actors and the evaluator, the peers of the learners.
 
@@ -169,7 +169,7 @@ class Supervisor:
       self._peers.append(
           make_peer(EVALUATOR, evaluator_command, is_needed=False))
 
-  def run(self, on_poll: Callable[[], None]) -> Optional[int]:
+  def run(self, on_poll: Callable[[], None]) -> int | None:
     """Runs until the learners end or a signal comes, which is returned.
 
     `on_poll` is called after each poll of the programs, and at the end. Raises
@@ -195,7 +195,7 @@ class Supervisor:
           program.withdraw()
         on_poll()
 
-  def _programs(self) -> List[program_lib.Program]:
+  def _programs(self) -> list[program_lib.Program]:
     return [*self._learners.programs, *(peer.program for peer in self._peers)]
 
   def _tend(self) -> None:

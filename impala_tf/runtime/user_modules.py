@@ -12,16 +12,16 @@ import importlib.util
 import os
 import sys
 import traceback
-from typing import Dict, Iterable, List, Optional, Sequence, Tuple
+from typing import Iterable, Sequence
 
 from impala_tf import config as config_lib
 from impala_tf.storage import files
 
 # Imported modules: name, to file or, if the user gave the name, that name.
-_sources: Dict[str, str] = {}
+_sources: dict[str, str] = {}
 # Registered option and value, to the name of the user's module.
-_registrars: Dict[Tuple[str, str], str] = {}
-_importing: Optional[str] = None  # The module that `load` is importing.
+_registrars: dict[tuple[str, str], str] = {}
+_importing: str | None = None  # The module that `load` is importing.
 
 
 def load(sources: Sequence[str]) -> None:
@@ -52,7 +52,7 @@ def note_registration(option: str, value: str) -> None:
   _registrars[option, value] = frame.f_globals['__name__']
 
 
-def registrar(option: str, value: str) -> Optional[str]:
+def registrar(option: str, value: str) -> str | None:
   """Returns the module that registered a value; None if it is built in."""
   return _registrars.get((option, value))
 
@@ -95,17 +95,17 @@ def is_loaded(name: str) -> bool:
   return name in _sources
 
 
-def sources() -> List[str]:
+def sources() -> list[str]:
   """Returns the imported files (absolute paths) and module names."""
   return list(_sources.values())
 
 
-def paths() -> List[str]:
+def paths() -> list[str]:
   """Returns the imported files, which other machines need too."""
   return [source for source in sources() if os.path.isabs(source)]
 
 
-def flags() -> List[str]:
+def flags() -> list[str]:
   """Returns the flags that import the same modules in another program."""
   return [f'--import={source}' for source in sources()]
 
@@ -122,7 +122,7 @@ def unknown_name(option: str, value: str, known: Iterable[str]
       '(--import=FILE.py)')
 
 
-def _find(source: str) -> Tuple[str, str]:
+def _find(source: str) -> tuple[str, str]:
   """Returns a module's name, and its absolute path or its name again."""
   if os.sep not in source and not source.endswith('.py'):
     return source, source
