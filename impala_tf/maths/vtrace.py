@@ -18,7 +18,7 @@ discounts from s to t-1, which ends a sum at the end of an episode.
 Shapes: T time, B batch. Everything is time-major.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import tensorflow as tf
 
@@ -129,7 +129,10 @@ LOG_EPSILON = 1e-6
 
 
 def corrected_returns(correction: str, log_rhos: tf.Tensor,
-                      **arguments) -> VTraceReturns:
+                      clip_rho_threshold: float | None,
+                      clip_pg_rho_threshold: float | None,
+                      clip_c_threshold: float | None, **kwargs
+                      ) -> VTraceReturns:
   """Computes targets for values and advantages with a given correction.
 
   V-trace is the paper's own; section 5.2.2, table 2 and appendix E compare it
@@ -138,15 +141,18 @@ def corrected_returns(correction: str, log_rhos: tf.Tensor,
   pi had acted, or lambda-returns for `lambda_` below 1. 'one_step_is' weighs
   each transition's advantage by its ratio.
 
-  `arguments` are those of `from_importance_weights`, all thresholds included.
+  Other arguments are those of `from_importance_weights`.
   """
   if correction == 'vtrace':
-    return from_importance_weights(log_rhos, **arguments)
-  unclipped: Any = {name: None if name.startswith('clip_') else value
-                    for name, value in arguments.items()}
-  on_policy = from_importance_weights(tf.zeros_like(log_rhos), **unclipped)
+    return from_importance_weights(
+        log_rhos, clip_rho_threshold=clip_rho_threshold,
+        clip_pg_rho_threshold=clip_pg_rho_threshold,
+        clip_c_threshold=clip_c_threshold, **kwargs)
+  on_policy = from_importance_weights(
+      tf.zeros_like(log_rhos), clip_rho_threshold=None,
+      clip_pg_rho_threshold=None, clip_c_threshold=None, **kwargs)
   if correction != 'one_step_is':
     return on_policy
-  pg_rhos = _clip(tf.exp(log_rhos), arguments['clip_pg_rho_threshold'])
+  pg_rhos = _clip(tf.exp(log_rhos), clip_pg_rho_threshold)
   return on_policy._replace(
       pg_advantages=tf.stop_gradient(pg_rhos) * on_policy.pg_advantages)

@@ -7,7 +7,7 @@ import json
 import os
 import statistics
 import time
-from typing import Any, Mapping
+from typing import Any, Callable, Mapping
 
 from impala_tf import config as config_lib
 from impala_tf.runs import metrics
@@ -49,18 +49,20 @@ class LearnerProfiler:
 class HopTimesWriter:
   """A writer that keeps a file of an actor's seconds an unroll by hop."""
 
-  def __init__(self, run_dir: str, name: str):
+  def __init__(self, run_dir: str, name: str,
+               clock: Callable[[], float] = time.monotonic):
     self._path = os.path.join(run_dir, _DIRECTORY, f'{name}.json')
     files.make_directory(os.path.dirname(self._path))
     self._num_unrolls = 0
-    self._last_write = time.monotonic()
+    self._clock = clock
+    self._last_write = clock()
 
   def add_unroll(self, secs: Mapping[str, float]) -> None:
     """Counts an unroll; `secs` has the actor's total seconds by hop."""
     self._num_unrolls += 1
-    if time.monotonic() - self._last_write < _WRITE_INTERVAL_SECS:
+    if self._clock() - self._last_write < _WRITE_INTERVAL_SECS:
       return
-    self._last_write = time.monotonic()
+    self._last_write = self._clock()
     files.write(self._path, json.dumps(
         {name: total / self._num_unrolls
          for name, total in secs.items()}).encode('utf-8'))

@@ -4,7 +4,7 @@ import collections
 import io
 import os
 import time
-from typing import Any, Counter
+from typing import Any, Callable, Counter
 
 from absl import logging
 import numpy as np
@@ -22,12 +22,14 @@ _WARNING_INTERVAL_SECS = 60.
 class SkippedUpdates:
   """Counts of skipped updates, too many of which in a row end the run."""
 
-  def __init__(self, run_dir: str, max_in_a_row: int):
+  def __init__(self, run_dir: str, max_in_a_row: int,
+               clock: Callable[[], float] = time.monotonic):
     """Begins with none; `check` saves the last batch in `run_dir`."""
     self.total = 0  # Since this process began.
     self._path = os.path.join(run_dir, FILE_NAME)
     self._max_in_a_row = max_in_a_row
     self._in_a_row = 0
+    self._clock = clock
     self._last_warning: float | None = None
     self._unreported: Counter[str] = collections.Counter()
 
@@ -49,7 +51,7 @@ class SkippedUpdates:
     self._in_a_row += 1
     if sender:
       self._unreported[sender] += 1
-    now = time.monotonic()
+    now = self._clock()
     if (self._last_warning is None or
         now - self._last_warning >= _WARNING_INTERVAL_SECS):
       self._last_warning = now

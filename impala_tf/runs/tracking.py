@@ -53,8 +53,12 @@ def start(track: bool) -> None:
 
 
 @contextlib.contextmanager
-def tracking(track: bool, run_dir: str) -> Iterator[None]:
-  """Has the tracker follow a run within the context."""
+def tracking(track: bool, run_dir: str,
+             finish_secs: float = _FINISH_SECS) -> Iterator[None]:
+  """Has the tracker follow a run within the context.
+
+  At the end it has `finish_secs` for unsent rows.
+  """
   if not track:
     yield
     return
@@ -68,14 +72,14 @@ def tracking(track: bool, run_dir: str) -> Iterator[None]:
     yield
   finally:
     os.close(stdin)
-    if not _has_sent_all(pid):
+    if not _has_sent_all(pid, finish_secs):
       print(f'Weights & Biases has not got all rows; {log} says why, and how '
             'to send the rest', flush=True)
 
 
-def _has_sent_all(pid: int) -> bool:
+def _has_sent_all(pid: int, finish_secs: float) -> bool:
   """Returns whether the tracker ends well; kills it if late."""
-  deadline = time.monotonic() + _FINISH_SECS
+  deadline = time.monotonic() + finish_secs
   while time.monotonic() < deadline:
     try:
       ended, status = os.waitpid(pid, os.WNOHANG)

@@ -131,14 +131,16 @@ class NewestVideos:
   A video that cannot be made is left out with a warning: evaluation goes on.
   """
 
-  def __init__(self, directory: str, interval_secs: float | None):
+  def __init__(self, directory: str, interval_secs: float | None,
+               clock: Callable[[], float] = time.monotonic):
     """Prepares a directory (path or URL), created with the first video.
 
     `interval_secs` is the least time between two starts; None: no videos.
     """
     self._directory = directory
     self._interval_secs = interval_secs
-    self._next_time = time.monotonic()
+    self._clock = clock
+    self._next_time = clock()
 
   @contextlib.contextmanager
   def filming(self, environment: Any, name: str) -> Iterator[OnStep]:
@@ -147,7 +149,7 @@ class NewestVideos:
     Yields `Video.on_step`, or a function that does nothing. `name` has no
     ending, and names sort by age.
     """
-    video, now = None, time.monotonic()
+    video, now = None, self._clock()
     with contextlib.ExitStack() as stack:
       if self._interval_secs is not None and now >= self._next_time:
         self._next_time = now + self._interval_secs

@@ -1,7 +1,6 @@
 """Profiles: files of hops, and the time budget by hand."""
 
 import json
-import types
 
 import pytest
 
@@ -19,15 +18,14 @@ def _row(updates, secs):
               queue_occupancy=0.25, learner_wait_share=0.4)
 
 
-def test_hops_add_up_to_the_policy_lag_and_the_update(
-    tmp_path, capsys, monkeypatch):
+def test_hops_add_up_to_the_policy_lag_and_the_update(tmp_path, capsys):
   # 10 updates in 2 s: 0.2 s each.
   (tmp_path / metrics.FILE_NAME).write_text(''.join(
       json.dumps(row) + '\n' for row in (_row(0, 0.), _row(10, 2.))))
   for i, stepping in enumerate((0.2, 0.6)):
-    monkeypatch.setattr(profiling, 'time', types.SimpleNamespace(
-        monotonic=iter([0., 0.1, 5., 5.]).__next__))
-    writer = profiling.HopTimesWriter(str(tmp_path), f'actor_{i}')
+    secs = iter([0., 0.1, 5., 5.])
+    writer = profiling.HopTimesWriter(
+        str(tmp_path), f'actor_{i}', lambda secs=secs: next(secs))
     writer.add_unroll({'environment': 9.})
     if not i:  # It was too soon to write.
       profiling.show_time_budget(CONFIG, str(tmp_path))

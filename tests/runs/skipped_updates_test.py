@@ -1,7 +1,6 @@
 """Skipped updates are counted, and a run of nothing else is ended."""
 
 import math
-import types
 
 from impala_tf.runs import skipped_updates
 
@@ -14,11 +13,10 @@ def test_only_gradients_that_are_not_finite_are_skipped(tmp_path):
   assert skipped.total == 3
 
 
-def test_warnings_come_once_a_minute_and_name_the_workers(
-    tmp_path, caplog, monkeypatch):
-  monkeypatch.setattr(skipped_updates, 'time', types.SimpleNamespace(
-      monotonic=iter([0., 1., 59., 60., 61., 119., 120.]).__next__))
-  skipped = skipped_updates.SkippedUpdates(str(tmp_path), 100)
+def test_warnings_come_once_a_minute_and_name_the_workers(tmp_path, caplog):
+  secs = iter([0., 1., 59., 60., 61., 119., 120.])
+  skipped = skipped_updates.SkippedUpdates(
+      str(tmp_path), 100, clock=lambda: next(secs))
   for worker in 'abbaab':
     skipped.add(math.nan, worker)
     skipped.add(1., 'c')

@@ -43,8 +43,7 @@ def test_hung_service_does_not_hold_the_run_up(
   pid = int(os.environ['IMPALA_TF_TRACKER'].split()[0])
   tracking.start(True)  # As after the program was executed anew: no second.
   assert int(os.environ['IMPALA_TF_TRACKER'].split()[0]) == pid
-  monkeypatch.setattr(tracking, '_FINISH_SECS', 1.)
-  with tracking.tracking(True, run_dir):
+  with tracking.tracking(True, run_dir, finish_secs=1.):
     programs.wait_until(lambda: 'log' in calls(), 'a row')
   assert 'has not got all rows' in capsys.readouterr().out
   programs.wait_until(lambda: not programs.is_alive(pid), 'its end')

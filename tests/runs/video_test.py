@@ -2,7 +2,6 @@
 
 import pathlib
 import tempfile
-import types
 
 import imageio
 import numpy as np
@@ -106,12 +105,12 @@ def _evaluate(videos, name, environment=None):
       on_step(0)
 
 
-def test_newest_videos_are_kept(tmp_path, monkeypatch):
-  directory, n = tmp_path / 'evaluation' / 'videos', 0
-  clock = types.SimpleNamespace(monotonic=lambda: 61. * n)
-  monkeypatch.setattr(video, 'time', clock)
-  videos = video.NewestVideos(str(directory), 60.)
+def test_newest_videos_are_kept(tmp_path):
+  directory = tmp_path / 'evaluation' / 'videos'
+  now = 0.
+  videos = video.NewestVideos(str(directory), 60., clock=lambda: now)
   for n in range(7):
+    now = 61. * n
     _evaluate(videos, f'{n:03d}')
     _evaluate(videos, 'none')  # Not due yet.
   assert sorted(p.name for p in directory.iterdir()) == [
