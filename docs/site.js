@@ -2,7 +2,8 @@
 // records in place of tables that are too wide for a telephone.
 
 const LONG = 40;  // Characters of a cell that needs some width.
-const LONG_NAME = 22;
+const LONG_NAME = 12;
+const LONG_CLASS = 25;
 
 function copy(text) {
   if (navigator.clipboard) {
@@ -38,16 +39,17 @@ function addButton(block) {
 }
 
 // Names may break after a slash, a comma, an equals sign or a dot, except
-// before a file's ending, and long ones after any underscore; flags may not
-// break after their dashes.
+// before a file's ending, and long ones after any underscore, or between the
+// words of a class; flags may not break after their dashes.
 function allowBreaks(code) {
-  const text = code.textContent;
+  const text = code.textContent.replace(/\s+/g, ' ');
   if (/^-\S*$/.test(text)) {
     code.classList.add('flag');
     return;
   }
   const parts = text.split(/(?<=\w[/,=])(?=\w\w)|(?<=\w\.)(?=\w{6})/).flatMap(
-      (part) => part.length > LONG_NAME ? part.split(/(?<=_)/) : [part]);
+      (part) => part.length > LONG_NAME ? part.split(/(?<=_)/) : [part]).flatMap(
+      (part) => part.length > LONG_CLASS ? part.split(/(?<=[a-z])(?=[A-Z])/) : [part]);
   code.replaceChildren(...parts.flatMap(
       (part, i) => i ? [document.createElement('wbr'), part] : [part]));
 }
