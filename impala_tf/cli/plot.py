@@ -141,15 +141,6 @@ def _draw(drawn: Sequence[_Curve], args: argparse.Namespace, output: str
     note = f' ({curve.num_runs} runs)' if curve.num_runs > 1 else ''
     pictures.draw_band(axes, curve.x, curve.band, label=curve.label + note)
   pictures.label_x(axes, args.x)
-  axes.set_ylabel(_y_title(drawn, args))
-  if len(drawn) > _MAX_IN_LEGEND:
-    figure.legend(loc='outside right upper')
-  else:
-    axes.legend()
-  pictures.save(figure, output)
-
-
-def _y_title(drawn: Sequence[_Curve], args: argparse.Namespace) -> str:
   title = args.metric.replace('_', ' ')
   if args.metric == _RETURN:
     title = f'return of the last {metrics.EPISODE_WINDOW} games'
@@ -157,4 +148,9 @@ def _y_title(drawn: Sequence[_Curve], args: argparse.Namespace) -> str:
     title += f'\n{_STATISTICS[args.statistic]} of runs'
     if any(curve.band.low is not None for curve in drawn):
       title += f', {args.confidence:.0%} bootstrap interval'
-  return title
+  axes.set_ylabel(title)
+  if len(drawn) > _MAX_IN_LEGEND:
+    figure.legend(loc='outside right upper')
+  else:
+    axes.legend()
+  pictures.save(figure, output)
