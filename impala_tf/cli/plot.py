@@ -117,9 +117,11 @@ def _curve(label: str, run_dirs: Sequence[str], points: dict[str, list],
     raise config_lib.UserError(
         f'{label}: its runs have no {args.x} in common; leave out the '
         'shortest, or --group_by')
+  levels = [groups_lib.values_of(run_dir).get(groups_lib.LEVEL, '')
+            for run_dir in run_dirs]
   band = intervals.band(
-      values, [groups_lib.level_of(run_dir) for run_dir in run_dirs],
-      intervals.STATISTICS[args.statistic], args.confidence or None)
+      values, levels, intervals.STATISTICS[args.statistic],
+      args.confidence or None)
   return _Curve(label, len(lines), x, band)
 
 
