@@ -15,7 +15,6 @@ from impala_tf.replay import sources
 from impala_tf.roles import batched_a2c
 from impala_tf.roles import beginning
 from impala_tf.roles import learner_parts
-from impala_tf.runs import level_metrics
 from impala_tf.runs import profiling
 from impala_tf.runs import skipped_updates
 from impala_tf.runs import training_log
@@ -122,10 +121,10 @@ def _callbacks(parts: learner_parts.LearnerParts,
 
 
 def _make_level_log(parts: learner_parts.LearnerParts
-                    ) -> level_metrics.LevelLog | None:
+                    ) -> training_log.LevelLog | None:
   level_frames = parts.state.totals.level_frames
   if level_frames is None:
     return None
-  return level_metrics.LevelLog(
+  return training_log.LevelLog(
       levels_lib.expand(parts.config.environment.level), level_frames,
       parts.config.learner.unroll_length * parts.environment.frames_per_step)
