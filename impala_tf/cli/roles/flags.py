@@ -142,28 +142,25 @@ def load_config(args: argparse.Namespace, default: str | None = None
         'ExperimentConfig.in_process leaves no roles to others; set it to '
         f'False, or use {command_names.command("train")}')
   beginning.check_names(config)
-  check_sharing(args, config)
+  check_sharing(args)
+  if args.replay_address is not None:
+    if not config.num_replayed:
+      raise config_lib.UserError(
+          '--replay_address is for runs with replay, but '
+          'ReplayConfig.replay_fraction is 0; leave one of them out')
+    sharing_lib.check_sampling(config)
   return config
 
 
-def check_sharing(args: argparse.Namespace,
-                  config: config_lib.Config | None = None) -> None:
+def check_sharing(args: argparse.Namespace) -> None:
   """Raises UserError for a --replay_address and --agent that cannot work."""
   if (args.replay_address is None) != (args.agent is None):
     raise config_lib.UserError(
         '--replay_address needs --agent, and the reverse: the replay that '
         'several agents share, and which of them this is, from 0 on')
-  if args.replay_address is None:
-    return
-  parse_address(args.replay_address, '--replay_address')
-  fields.check_range('--agent', args.agent, at_least=0)
-  if config is None:
-    return
-  if not config.num_replayed:
-    raise config_lib.UserError(
-        '--replay_address is for runs with replay, but '
-        'ReplayConfig.replay_fraction is 0; leave one of them out')
-  sharing_lib.check_sampling(config)
+  if args.replay_address is not None:
+    parse_address(args.replay_address, '--replay_address')
+    fields.check_range('--agent', args.agent, at_least=0)
 
 
 def parse_address(text: str, flag: str = '--address') -> tuple[str, int]:
