@@ -1,6 +1,6 @@
 """Results of a sweep's runs, and their statistics for tables and figures.
 
-Standard library only, and no files: rows and text in, text out.
+No files: rows and text in, text out.
 """
 
 import ast
