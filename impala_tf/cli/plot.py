@@ -13,7 +13,6 @@ import numpy as np
 from impala_tf import config as config_lib
 from impala_tf.cli import command_line
 from impala_tf.cli import program
-from impala_tf.config import fields
 from impala_tf.plots import groups as groups_lib
 from impala_tf.plots import intervals
 from impala_tf.plots import runs as runs_lib
@@ -73,8 +72,8 @@ def main() -> None:
   args = _parse_args()
   if args.group_by:
     groups_lib.check_way(args.group_by)
-  fields.check_range('--confidence', args.confidence, at_least=0, below=1)
-  fields.check_range('--smooth', args.smooth, at_least=1)
+  config_lib.check_range('--confidence', args.confidence, at_least=0, below=1)
+  config_lib.check_range('--smooth', args.smooth, at_least=1)
   if args.csv and not suite_results.can_write(args.csv):
     raise config_lib.UserError(
         f'{args.csv} cannot be written; choose another --csv')

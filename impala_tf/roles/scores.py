@@ -8,7 +8,6 @@ import threading
 from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
 from impala_tf import config as config_lib
-from impala_tf.config import fields
 from impala_tf.runs import gin_config
 from impala_tf.runs import run_directory
 from impala_tf.runs import video as video_lib
@@ -98,8 +97,8 @@ def check(run_dir: str, episodes: int | None = None, seed: int = 0,
   if not files.exists(config_path):
     raise config_lib.UserError(
         f'{run_dir} holds no config.gin; is it the directory of a run?')
-  fields.check_range('--episodes', episodes, at_least=1)
-  fields.check_range('--num_envs', num_envs, at_least=1)
+  config_lib.check_range('--episodes', episodes, at_least=1)
+  config_lib.check_range('--num_envs', num_envs, at_least=1)
   if not 0 <= seed < _MAX_SEED:
     raise config_lib.UserError(
         f'--seed must be 0 to {_MAX_SEED - 1}, but is {seed}')
