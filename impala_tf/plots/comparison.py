@@ -1,7 +1,6 @@
 """Comparison of populations and sweeps of the same settings, as in figure 5."""
 
 import os
-import pathlib
 from typing import NamedTuple
 
 import matplotlib.figure
@@ -60,11 +59,8 @@ def pairs(population_dir: str, sweep_dir: str) -> Pairs:
 
 def _finished(path: str) -> dict[tuple, list[results_lib.Result]]:
   """Groups finished runs by task, variant and seed, the best first."""
-  results_path = pathlib.Path(path, sweep_directory.RESULTS)
-  if not results_path.exists():
-    return {}
   found: dict[tuple, list[results_lib.Result]] = {}
-  for result in results_lib.from_csv(results_path.read_text()):
+  for result in sweep_directory.read_results(path):
     if result.status == results_lib.FINISHED and (
         result.final_return is not None):
       found.setdefault((result.run.task, result.run.variant, result.run.seed),
