@@ -1,5 +1,6 @@
 """Comparison of populations and sweeps of the same settings, as in figure 5."""
 
+import operator
 import os
 from typing import NamedTuple
 
@@ -32,8 +33,9 @@ class Pair(NamedTuple):
   @property
   def returns(self) -> tuple[float, ...]:
     """Final returns: of best member and best run, and means of all."""
-    members, runs = (np.array([_return_of(result) for result in results])
-                     for results in (self.members, self.runs))
+    members, runs = (
+        np.array([result.final_return for result in results], np.float64)
+        for results in (self.members, self.runs))
     return members[0], runs[0], members.mean(), runs.mean()
 
 
@@ -66,13 +68,8 @@ def _finished(path: str) -> dict[tuple, list[results_lib.Result]]:
       found.setdefault((result.run.task, result.run.variant, result.run.seed),
                        []).append(result)
   for results in found.values():
-    results.sort(key=_return_of, reverse=True)
+    results.sort(key=operator.attrgetter('final_return'), reverse=True)
   return found
-
-
-def _return_of(result: results_lib.Result) -> float:
-  assert result.final_return is not None, '`_finished` leaves it out'
-  return result.final_return
 
 
 def table(found: Pairs) -> str:
