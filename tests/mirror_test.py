@@ -27,8 +27,6 @@ COVERED_ELSEWHERE = {
         'tests/cli/export_test.py', 'is run by that, with its reader'),
     'impala_tf/core/transport.py': (
         'tests/core/experiment_test.py', 'is the other half of the wiring'),
-    'impala_tf/runs/training_log.py': (
-        'tests/core/loop_test.py', 'writes the rows of that loop'),
     'impala_tf/comms/sampling.py': (
         'tests/core/batches_test.py', 'is what batches are made of'),
     'impala_tf/replay/sources.py': (

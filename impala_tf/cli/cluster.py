@@ -15,7 +15,6 @@ from impala_tf import config as config_lib
 from impala_tf.cli import command_line
 from impala_tf.cli import program
 from impala_tf.cli.roles import flags as role_flags
-from impala_tf.config import fields
 from impala_tf.ray_cluster import connection as ray_connection
 from impala_tf.ray_cluster import plan as cluster_plan
 from impala_tf.roles import beginning
@@ -49,9 +48,9 @@ def _parse_args() -> argparse.Namespace:
                       'other (default: %(default)g)')
   args = parser.parse_args()
   for name in ('num_actors', 'learner_cpus', 'actor_cpus', 'wait_secs'):
-    fields.check_range(f'--{name}', getattr(args, name), above=0)
-  fields.check_range('--learner_gpus', args.learner_gpus, at_least=0)
-  fields.check_range('--port', args.port, at_least=1, at_most=2**16 - 1)
+    config_lib.check_range(f'--{name}', getattr(args, name), above=0)
+  config_lib.check_range('--learner_gpus', args.learner_gpus, at_least=0)
+  config_lib.check_range('--port', args.port, at_least=1, at_most=2**16 - 1)
   return args
 
 

@@ -13,7 +13,6 @@ from typing import Any, Callable, Sequence
 from impala_tf import config as config_lib
 from impala_tf.cli import command_line
 from impala_tf.cli import program
-from impala_tf.config import fields
 from impala_tf.envs import factory
 from impala_tf.plots import suite_results
 from impala_tf.roles import scores
@@ -151,7 +150,7 @@ def _output(args: argparse.Namespace, suite: suite_lib.Suite | None) -> str:
         'another ending')
   if args.video:
     video_lib.check_path(args.video)
-  fields.check_range('--video_secs', args.video_secs, above=0)
+  config_lib.check_range('--video_secs', args.video_secs, above=0)
   if args.video_secs is not None and not args.video:
     raise config_lib.UserError('--video_secs is for --video; leave it out')
   for path in (output, args.video, args.record):

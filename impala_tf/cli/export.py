@@ -73,10 +73,7 @@ def main() -> None:
   which = program.parse_checkpoint(args.checkpoint)
   run_directory.reach(args.run_dir)
   run_dir = shipped.find_agent(args.run_dir)
-  config_path = gin_config.config_path(run_dir)
-  if not files.exists(config_path):
-    raise config_lib.UserError(
-        f'{args.run_dir} holds no config.gin; is it the directory of a run?')
+  config_path = scores.check(args.run_dir)
   output = pathlib.Path(args.output)
   run_directory.check_writable(output, 'output')
   if output.exists():

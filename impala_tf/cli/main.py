@@ -34,8 +34,8 @@ def _show_all_but_interrupts(kind, error, trace):
     sys.__excepthook__(kind, error, trace)
 
 
-def _read_verb() -> str:
-  """Returns the verb, or raises UserError; answers --help and --version."""
+def _run() -> int:
+  """Runs the verb's program, or answers --help and --version."""
   from impala_tf.cli import command_line
   parser = command_line.Parser(
       prog='impala-tf', usage='%(prog)s VERB [ARGUMENTS]',
@@ -48,11 +48,7 @@ def _read_verb() -> str:
   parser.add_argument('--version', action='version',
                       version=impala_tf.__version__)
   # With None it completes the verb if the shell asks for that.
-  return parser.parse_args(sys.argv[1:2] if sys.argv[2:] else None).verb
-
-
-def _run() -> int:
-  verb = _read_verb()
+  verb = parser.parse_args(sys.argv[1:2] if sys.argv[2:] else None).verb
   sys.argv[:2] = [command_names.command(verb)]
   return importlib.import_module(f'impala_tf.cli.{verb}').main()
 

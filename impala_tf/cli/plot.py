@@ -13,7 +13,6 @@ import numpy as np
 from impala_tf import config as config_lib
 from impala_tf.cli import command_line
 from impala_tf.cli import program
-from impala_tf.config import fields
 from impala_tf.plots import groups as groups_lib
 from impala_tf.plots import intervals
 from impala_tf.plots import runs as runs_lib
@@ -73,8 +72,8 @@ def main() -> None:
   args = _parse_args()
   if args.group_by:
     groups_lib.check_way(args.group_by)
-  fields.check_range('--confidence', args.confidence, at_least=0, below=1)
-  fields.check_range('--smooth', args.smooth, at_least=1)
+  config_lib.check_range('--confidence', args.confidence, at_least=0, below=1)
+  config_lib.check_range('--smooth', args.smooth, at_least=1)
   if args.csv and not suite_results.can_write(args.csv):
     raise config_lib.UserError(
         f'{args.csv} cannot be written; choose another --csv')
@@ -117,9 +116,11 @@ def _curve(label: str, run_dirs: Sequence[str], points: dict[str, list],
     raise config_lib.UserError(
         f'{label}: its runs have no {args.x} in common; leave out the '
         'shortest, or --group_by')
+  levels = [groups_lib.values_of(run_dir).get(groups_lib.LEVEL, '')
+            for run_dir in run_dirs]
   band = intervals.band(
-      values, [groups_lib.level_of(run_dir) for run_dir in run_dirs],
-      intervals.STATISTICS[args.statistic], args.confidence or None)
+      values, levels, intervals.STATISTICS[args.statistic],
+      args.confidence or None)
   return _Curve(label, len(lines), x, band)
 
 
@@ -141,15 +142,6 @@ def _draw(drawn: Sequence[_Curve], args: argparse.Namespace, output: str
     note = f' ({curve.num_runs} runs)' if curve.num_runs > 1 else ''
     pictures.draw_band(axes, curve.x, curve.band, label=curve.label + note)
   pictures.label_x(axes, args.x)
-  axes.set_ylabel(_y_title(drawn, args))
-  if len(drawn) > _MAX_IN_LEGEND:
-    figure.legend(loc='outside right upper')
-  else:
-    axes.legend()
-  pictures.save(figure, output)
-
-
-def _y_title(drawn: Sequence[_Curve], args: argparse.Namespace) -> str:
   title = args.metric.replace('_', ' ')
   if args.metric == _RETURN:
     title = f'return of the last {metrics.EPISODE_WINDOW} games'
@@ -157,4 +149,9 @@ def _y_title(drawn: Sequence[_Curve], args: argparse.Namespace) -> str:
     title += f'\n{_STATISTICS[args.statistic]} of runs'
     if any(curve.band.low is not None for curve in drawn):
       title += f', {args.confidence:.0%} bootstrap interval'
-  return title
+  axes.set_ylabel(title)
+  if len(drawn) > _MAX_IN_LEGEND:
+    figure.legend(loc='outside right upper')
+  else:
+    axes.legend()
+  pictures.save(figure, output)

@@ -15,7 +15,6 @@ from typing import Callable, Iterator, Mapping, NamedTuple, Sequence
 from impala_tf import config as config_lib
 from impala_tf.cli import command_line
 from impala_tf.cli import program
-from impala_tf.config import fields
 from impala_tf.plots import suite_tables
 from impala_tf.ray_cluster import connection as ray_connection
 from impala_tf.roles import beginning
@@ -198,9 +197,9 @@ def _parse_args(kind: sweep_directory.Kind,
   parser.add_argument('--run_gpus', type=float, default=0.,
                       help='likewise (default: %(default)g)')
   args = parser.parse_args()
-  fields.check_range('--jobs', args.jobs, at_least=1)
-  fields.check_range('--run_cpus', args.run_cpus, above=0)
-  fields.check_range('--run_gpus', args.run_gpus, at_least=0)
+  config_lib.check_range('--jobs', args.jobs, at_least=1)
+  config_lib.check_range('--run_cpus', args.run_cpus, above=0)
+  config_lib.check_range('--run_gpus', args.run_gpus, at_least=0)
   if args.engine != 'ray' and (args.ray_address or args.run_cpus
                                or args.run_gpus):
     raise config_lib.UserError(

@@ -1,7 +1,4 @@
-"""Options: fields of frozen dataclasses with ranges that are checked.
-
-Standard library only.
-"""
+"""Options: fields of frozen dataclasses with ranges that are checked."""
 
 import dataclasses
 import math

@@ -1,7 +1,4 @@
-"""Options of population based training; `config` has them under the same name.
-
-Standard library only.
-"""
+"""Options of population based training."""
 
 import dataclasses
 import re

@@ -1,7 +1,7 @@
 """Comparison of populations and sweeps of the same settings, as in figure 5."""
 
+import operator
 import os
-import pathlib
 from typing import NamedTuple
 
 import matplotlib.figure
@@ -33,8 +33,9 @@ class Pair(NamedTuple):
   @property
   def returns(self) -> tuple[float, ...]:
     """Final returns: of best member and best run, and means of all."""
-    members, runs = (np.array([_return_of(result) for result in results])
-                     for results in (self.members, self.runs))
+    members, runs = (
+        np.array([result.final_return for result in results], np.float64)
+        for results in (self.members, self.runs))
     return members[0], runs[0], members.mean(), runs.mean()
 
 
@@ -60,23 +61,15 @@ def pairs(population_dir: str, sweep_dir: str) -> Pairs:
 
 def _finished(path: str) -> dict[tuple, list[results_lib.Result]]:
   """Groups finished runs by task, variant and seed, the best first."""
-  results_path = pathlib.Path(path, sweep_directory.RESULTS)
-  if not results_path.exists():
-    return {}
   found: dict[tuple, list[results_lib.Result]] = {}
-  for result in results_lib.from_csv(results_path.read_text()):
+  for result in sweep_directory.read_results(path):
     if result.status == results_lib.FINISHED and (
         result.final_return is not None):
       found.setdefault((result.run.task, result.run.variant, result.run.seed),
                        []).append(result)
   for results in found.values():
-    results.sort(key=_return_of, reverse=True)
+    results.sort(key=operator.attrgetter('final_return'), reverse=True)
   return found
-
-
-def _return_of(result: results_lib.Result) -> float:
-  assert result.final_return is not None, '`_finished` leaves it out'
-  return result.final_return
 
 
 def table(found: Pairs) -> str:

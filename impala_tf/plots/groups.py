@@ -91,11 +91,6 @@ def values_of(run_dir: str) -> dict[str, Any]:
   return hparams.values(gin_config.load(path)) if files.exists(path) else {}
 
 
-def level_of(run_dir: str) -> str:
-  """Returns the level of a run; empty without a config."""
-  return values_of(run_dir).get(LEVEL, '')
-
-
 def _names(run_dirs: Sequence[str], values: dict[str, dict[str, Any]],
            ignored: Sequence[str]) -> list[str]:
   first = values[run_dirs[0]]

@@ -100,11 +100,8 @@ class SuiteResults:
 
   def summary(self) -> dict[str, float]:
     """Returns sums over the suite, once every level counts; empty before."""
-    scores = self.scores()
-    if len(scores) < len(self._suite.levels):
-      return {}
-    return {f'human_normalised_{name}': value
-            for name, value in self._suite.summary(scores)._asdict().items()}
+    sums = suite_tables.summary(self._suite, self.scores())
+    return {f'human_normalised_{name}': value for name, value in sums.items()}
 
   @property
   def table_path(self) -> str:

@@ -63,7 +63,7 @@ def _levels(suite: suite_lib.Suite,
              for _, column in columns),
            *(column.get(level) for column in normalised)]
           for level in suite.levels]
-  sums = [_summary(suite, column) for _, column in columns]
+  sums = [summary(suite, column) for _, column in columns]
   rows += [[f'**{title}**', *(s.get(name) for s in sums), *('' for _ in ours)]
            for name, title in _SUMMARY_ROWS.items()]
   header = ['level', *(name for name, _ in columns),
@@ -74,7 +74,7 @@ def _levels(suite: suite_lib.Suite,
 def _sums(suite: suite_lib.Suite, ours: Mapping[str, suite_lib.Scores]) -> str:
   header = ['human-normalised', *(title.replace('human-normalised ', '')
                                   for title in _SUMMARY_ROWS.values())]
-  agents = {f'**{name}**': _summary(suite, scores)
+  agents = {f'**{name}**': summary(suite, scores)
             for name, scores in ours.items()}
   return table(header, [
       (agent, *map(sums.get, _SUMMARY_ROWS))
@@ -82,8 +82,9 @@ def _sums(suite: suite_lib.Suite, ours: Mapping[str, suite_lib.Scores]) -> str:
                forms=['.1%'] * len(header))
 
 
-def _summary(suite: suite_lib.Suite,
-             column: suite_lib.Scores) -> Mapping[str, float]:
+def summary(suite: suite_lib.Suite,
+            column: suite_lib.Scores) -> Mapping[str, float]:
+  """Returns sums over a suite, by name; empty unless each level has a score."""
   if len(column) < len(suite.levels):
     return {}
   return suite.summary(column)._asdict()

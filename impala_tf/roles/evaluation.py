@@ -59,7 +59,8 @@ class Evaluation(NamedTuple):
         'min': float(np.min(returns)),
         'max': float(np.max(returns)),
         'mean_episode_frames': float(np.mean(self.frames)),
-        **metrics.mean_by_column(self.metrics),
+        **{f'episode/{name}': float(np.mean(values))
+           for name, values in self.metrics.items() if values},
         **({'episodes_cut': self.num_cut} if self.num_cut else {}),
     }
 
@@ -119,7 +120,9 @@ class _Games:
         self.num_cut += 1
         continue
       for m, numbers in enumerate(self.metrics.values()):
-        numbers.extend(metrics.reported(env_output.episode_metrics[e, m:m + 1]))
+        value = env_output.episode_metrics[e, m]
+        if value != metrics.MISSING:
+          numbers.append(float(value))
     # A game that was cut off goes on, and ends uncounted.
     self._is_cut = (self._is_cut | is_late) & ~is_first
     self.num_ended_first += bool(is_first[0] or is_late[0])

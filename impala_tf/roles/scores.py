@@ -90,16 +90,15 @@ def evaluate(run_dir: str, episodes: int | None = None, *, seed: int = 0,
   return scores
 
 
-def check(run_dir: str, episodes: int | None, seed: int, num_envs: int) -> str:
+def check(run_dir: str, episodes: int | None = None, seed: int = 0,
+          num_envs: int = MAX_ENVS) -> str:
   """Returns the path of a run's config; raises UserError for bad values."""
   config_path = gin_config.config_path(shipped.find_agent(run_dir))
   if not files.exists(config_path):
     raise config_lib.UserError(
         f'{run_dir} holds no config.gin; is it the directory of a run?')
-  for flag, number in ('episodes', episodes), ('num_envs', num_envs):
-    if number is not None and number < 1:
-      raise config_lib.UserError(
-          f'--{flag} must be at least 1, but is {number}')
+  config_lib.check_range('--episodes', episodes, at_least=1)
+  config_lib.check_range('--num_envs', num_envs, at_least=1)
   if not 0 <= seed < _MAX_SEED:
     raise config_lib.UserError(
         f'--seed must be 0 to {_MAX_SEED - 1}, but is {seed}')

@@ -24,10 +24,11 @@ def write(run_dir: str, config: config_lib.Config, frames: int) -> None:
   from tensorboard.plugins.hparams import summary as hparams
   import tensorflow as tf
   directory = os.path.join(run_dir, 'tensorboard')
+  defaults, chosen = values(config_lib.Config()), values(config)
   # A column has one type: text if the default is None.
   kinds = {name: 'BOOL' if isinstance(default, bool) else
            'FLOAT64' if isinstance(default, (int, float)) else 'STRING'
-           for name, default in values(config_lib.Config()).items()}
+           for name, default in defaults.items()}
   columns = hparams.experiment_pb(
       [api_pb2.HParamInfo(name=name, type=api_pb2.DataType.Value(
           f'DATA_TYPE_{kind}')) for name, kind in kinds.items()],
@@ -35,8 +36,12 @@ def write(run_dir: str, config: config_lib.Config, frames: int) -> None:
   # A column of numbers has a gap for None.
   session = hparams.session_start_pb({
       name: str(value) if kinds[name] == 'STRING' else value
-      for name, value in values(config).items()
+      for name, value in chosen.items()
       if value is not None or kinds[name] == 'STRING'}, group_name=run_dir)
+  lines = ['| option | value |', '|---|---|']
+  for name, value in chosen.items():
+    mark = '' if value == defaults[name] else '**'
+    lines.append(f'| {name} | {mark}{value!r}{mark} |')
   try:
     for name in files.names(directory):
       if name.endswith(_SUFFIX):
@@ -45,7 +50,7 @@ def write(run_dir: str, config: config_lib.Config, frames: int) -> None:
         directory, filename_suffix=_SUFFIX).as_default():
       for summary in columns, session:
         tf.summary.experimental.write_raw_pb(summary.SerializeToString(), 0)
-      tf.summary.text('config', _markdown(config), frames)
+      tf.summary.text('config', '\n'.join(lines), frames)
   except Exception as error:  # Errors of TensorFlow's files are no OSErrors.
     logging.warning('TensorBoard does not get the config: %s', error)
 
@@ -54,12 +59,3 @@ def values(config: config_lib.Config) -> dict[str, Any]:
   """Returns each option's value by its name in .gin files; dicts as text."""
   return {name: str(value) if isinstance(value, dict) else value
           for name, value in gin_config.values(config).items()}
-
-
-def _markdown(config: config_lib.Config) -> str:
-  defaults = values(config_lib.Config())
-  lines = ['| option | value |', '|---|---|']
-  for name, value in values(config).items():
-    mark = '' if value == defaults[name] else '**'
-    lines.append(f'| {name} | {mark}{value!r}{mark} |')
-  return '\n'.join(lines)

@@ -7,7 +7,7 @@ plots) start at once.
 import json
 import os
 import time
-from typing import Any, Callable, Mapping, Sequence
+from typing import Any, Callable, Sequence
 
 from absl import logging
 import numpy as np
@@ -25,17 +25,6 @@ HEADLINE = 'capped_mean_human_normalised_score'
 MISSING = float(np.finfo(np.float32).min)
 
 Row = dict[str, Any]
-
-
-def mean_by_column(values: Mapping[str, Sequence[float]]) -> Row:
-  """Returns the mean of each episode metric that has values, for a row."""
-  return {f'episode/{name}': float(np.mean(numbers))
-          for name, numbers in values.items() if len(numbers)}
-
-
-def reported(values: np.ndarray) -> list[float]:
-  """Lists those values of an episode metric that are not `MISSING`."""
-  return [float(value) for value in values if value != MISSING]
 
 
 class MetricsWriter:

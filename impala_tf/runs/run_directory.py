@@ -186,21 +186,6 @@ def locking(directory: str, problem: str) -> Iterator[int]:
 
 
 @contextlib.contextmanager
-def _alone(path: str) -> Iterator[None]:
-  """Keeps other processes out; raises RunDirectoryError if one is in.
-
-  Stores behind URLs have no locks: nobody is kept out there.
-  """
-  with contextlib.ExitStack() as stack:
-    if not files.is_url(path):
-      with _writing(path):
-        stack.enter_context(locking(
-            path, f'another process is training in {path}; wait for it, or '
-            'choose another --run_dir'))
-    yield
-
-
-@contextlib.contextmanager
 def _changed(path: str, config: config_lib.Config) -> Iterator[None]:
   """Resumes a run with a config that may differ from its own.
 
@@ -249,7 +234,12 @@ def claim(path: str, config: config_lib.Config,
   was_there = files.exists(path)
   with _writing(path):
     files.make_directory(path)
-  with _alone(path):
+  with contextlib.ExitStack() as stack:
+    if not files.is_url(path):  # Stores have no locks: nobody is kept out.
+      with _writing(path):
+        stack.enter_context(locking(
+            path, f'another process is training in {path}; wait for it, or '
+            'choose another --run_dir'))
     resuming = files.exists(gin_config.config_path(path))
     with _writing(path):
       if not resuming:

@@ -55,6 +55,14 @@ POPULATION = Kind('population', 'members', shipped.POPULATIONS,
                   plan_lib.members)
 
 
+def read_results(path: str) -> list[results_lib.Result]:
+  """Reads the results in a directory; none before its first run has ended."""
+  table = pathlib.Path(path, RESULTS)
+  if not table.exists():
+    return []
+  return results_lib.from_csv(table.read_text(encoding='utf-8'))
+
+
 class SweepDirectory:
   """The directory of a sweep while this process holds it."""
 
@@ -63,13 +71,8 @@ class SweepDirectory:
     """Reads the results that the directory holds already."""
     self._path = pathlib.Path(path)
     self.runs = kind.list_runs(config)
-    self._results: dict[tuple, results_lib.Result] = {}
+    self._results = {_key(result.run): result for result in read_results(path)}
     self.lock = lock  # Who has this file open holds the directory.
-    results_path = self._path / RESULTS
-    if results_path.exists():
-      for result in results_lib.from_csv(
-          results_path.read_text(encoding='utf-8')):
-        self._results[_key(result.run)] = result
 
   @property
   def log_dir(self) -> str:

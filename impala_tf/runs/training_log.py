@@ -3,6 +3,7 @@
 import collections
 import contextlib
 import dataclasses
+import statistics
 import time
 from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
@@ -15,6 +16,7 @@ from impala_tf import config as config_lib
 from impala_tf.runs import metrics as metrics_lib
 from impala_tf.runtime import interfaces
 from impala_tf.runtime import waiting
+from impala_tf.suites import levels as levels_lib
 
 # Prefixes of metrics whose NaN means "no such unroll in this batch".
 _KINDS = ('own/', 'foreign/')
@@ -93,6 +95,74 @@ class EpisodeWindow:
             for name, values in self._values.items() if values}
 
 
+class LevelLog:
+  """A log of frames, returns and policy lag by level."""
+
+  def __init__(self, levels: Sequence[str], frames: tf.Variable,
+               frames_per_unroll: int):
+    """Starts an empty log of L levels in the order of their indices.
+
+    `add` updates `frames`, int64 variable [L], environment frames learned from.
+    """
+    self._levels = levels
+    self._frames = frames
+    self._frames_per_unroll = frames_per_unroll
+    self._episodes = [EpisodeWindow(metrics_lib.LEVEL_EPISODE_WINDOW)
+                      for _ in levels]
+    # Levels whose returns can be normalised by a human's.
+    self._suites = {level: suite for level in levels
+                    if (suite := levels_lib.suite_of(level))}
+    self._restart()
+
+  def _restart(self):
+    self._num_unrolls = np.zeros(len(self._levels), np.int64)
+    self._lag_sums = np.zeros(len(self._levels))
+
+  def add(self, is_first: np.ndarray, episode_return: np.ndarray,
+          lags: np.ndarray, level_index: np.ndarray,
+          columns: Mapping[str, np.ndarray]) -> None:
+    """Counts the new unrolls of an update, by level.
+
+    Arrays [T, B] are as in `EpisodeWindow.add`; lags, int64 [B],
+    are in updates; `level_index` is int32 [B].
+    """
+    num_levels = len(self._levels)
+    num_unrolls = np.bincount(level_index, minlength=num_levels)
+    self._frames.assign_add(num_unrolls * self._frames_per_unroll)
+    self._num_unrolls += num_unrolls
+    self._lag_sums += np.bincount(level_index, lags, num_levels)
+    for level in np.unique(level_index[is_first.any(axis=0)]):
+      self._episodes[level].add(
+          is_first & (level_index == level), episode_return, columns)
+
+  def finish(self) -> metrics_lib.Row:
+    """Returns the columns 'level/<name>/…' of a row, and restarts policy lags.
+
+    `metrics_lib.HEADLINE` is added once each level of a suite has a return: the
+    mean of human-normalised scores, each capped at 1.0 (appendix B). They are
+    training scores with sampled actions.
+    """
+    row: metrics_lib.Row = {}
+    scores = []
+    for i, (level, frames) in enumerate(zip(self._levels,
+                                            self._frames.numpy())):
+      row[f'level/{level}/frames'] = int(frames)
+      means = self._episodes[i].means()
+      row.update({f'level/{level}/{name}': mean
+                  for name, mean in means.items()})
+      if means and level in self._suites:
+        scores.append(self._suites[level].human_normalised_score(
+            level, means['episode_return']))
+      if self._num_unrolls[i]:
+        row[f'level/{level}/policy_lag'] = float(
+            self._lag_sums[i] / self._num_unrolls[i])
+    self._restart()
+    if scores and len(scores) == len(self._suites):
+      row[metrics_lib.HEADLINE] = statistics.fmean(
+          min(1., score) for score in scores)
+    return row
+
+
 class Interval:
   """Means of metrics since the last row."""
 
@@ -144,7 +214,7 @@ class TrainingLog:
   learner: interfaces.Learner
   totals: Totals
   gauges: Callable[[], Mapping[str, float]]
-  level_log: Any | None = None
+  level_log: LevelLog | None = None
   gather: GatherFn = list
   on_row: Callable[[metrics_lib.Row], None] = lambda row: None
 

@@ -1,6 +1,5 @@
 """Warnings of runs that do not learn, made from the rows of `metrics.jsonl`."""
 
-
 from impala_tf import config as config_lib
 from impala_tf.runs import metrics
 

@@ -1,6 +1,6 @@
 """Sweeps: the runs they consist of, and the results of these.
 
-May import `config`.
+May import `config`, and the standard library only.
 """
 
 # Files of sweeps, old ones too, bind `sweeps.SweepConfig`.

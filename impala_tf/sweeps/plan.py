@@ -4,8 +4,6 @@ A sweep trains every variant of an agent on every task. All have the same
 settings of hyper-parameters and the same seeds, so they compare in pairs. These
 are "an identical set of 24 pre-sampled hyperparameter combinations" (section
 5.2). The config alone determines the runs, on any machine.
-
-Standard library only.
 """
 
 import dataclasses

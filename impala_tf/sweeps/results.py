@@ -1,6 +1,6 @@
 """Results of a sweep's runs, and their statistics for tables and figures.
 
-Standard library only, and no files: rows and text in, text out.
+No files: rows and text in, text out.
 """
 
 import ast
@@ -90,26 +90,21 @@ def seed_returns(results: Sequence[Result]) -> dict[str, list[float]]:
 
 
 def setting_returns(results: Sequence[Result]) -> dict[str, float]:
-  """Averages `seed_returns`, by name of the setting, best first."""
+  """Averages `seed_returns` by setting, and ranks them (appendix E.2)."""
   means = {name: statistics.fmean(values)
            for name, values in seed_returns(results).items()}
   return dict(sorted(means.items(), key=lambda item: -item[1]))
 
 
-def best_mean(results: Sequence[Result], num_settings: int | None = 3) -> float:
+def best_mean(results: Sequence[Result], num_settings: int | None) -> float:
   """Averages final returns over the best settings, as table 2 does.
 
   Returns of a setting are averaged over its seeds first. The mean over all
-  (None) is the area under the bars of `ranked`, as in figure E.4. Without a
+  (None) is the area under the ranked returns, as in figure E.4. Without a
   finished run it is NaN.
   """
-  best = ranked(results)[:num_settings]
+  best = list(setting_returns(results).values())[:num_settings]
   return statistics.fmean(best) if best else math.nan
-
-
-def ranked(results: Sequence[Result]) -> list[float]:
-  """Ranks the final returns of settings, best first, as appendix E.2 does."""
-  return list(setting_returns(results).values())
 
 
 _NUMBERS = ('frames', 'secs', 'final_return', 'best_return', 'area', 'updates')

@@ -63,7 +63,7 @@ def ranks_table(results: tables.Results) -> str:
   """Returns a table of the best, the median and the mean over settings."""
   rows = []
   for task, variant, selected in _cells(results):
-    ranked = results_lib.ranked(selected)
+    ranked = list(results_lib.setting_returns(selected).values())
     numbers = [max(ranked), statistics.median(ranked),
                statistics.fmean(ranked)] if ranked else [math.nan] * 3
     rows.append([task, variant, str(len(ranked)), *(
@@ -78,7 +78,8 @@ def ranks(results: tables.Results):
 
   def draw(axes, task):
     for variant, style in styles.items():
-      ranked = results_lib.ranked(results_lib.select(results, task, variant))
+      ranked = list(results_lib.setting_returns(
+          results_lib.select(results, task, variant)).values())
       if ranked:
         axes.plot(range(1, len(ranked) + 1), ranked, marker='.',
                   label=_label(variant), **style)

@@ -178,8 +178,8 @@ def figure_e2(results: tables.Results):
     axes = grid[i, j]
     axes.sharey(grid[i, 0])
     for method, name in tables.METHODS.items():
-      returns = results_lib.ranked(results_lib.select(
-          results, task, method + suffix))
+      returns = list(results_lib.setting_returns(results_lib.select(
+          results, task, method + suffix)).values())
       axes.plot(range(1, len(returns) + 1), returns, marker='.', label=name)
     axes.set_title(f'{title(task)},\n{arm[0].lower()}{arm[1:]}')
     axes.set_xlabel('rank of the setting')

@@ -14,8 +14,8 @@ from impala_tf.cli import evaluate
 from impala_tf.cli import report
 from impala_tf.plots import figures
 from impala_tf.plots import runs as runs_lib
-from impala_tf.runs import level_metrics
 from impala_tf.runs import metrics
+from impala_tf.runs import training_log
 from impala_tf.suites import dmlab30
 from tests.fixtures import programs
 from tests.fixtures import trained_runs
@@ -34,7 +34,7 @@ def _write_rows(run_dir, levels):
   num = len(levels)
   log = None
   if num > 1:
-    log = level_metrics.LevelLog(
+    log = training_log.LevelLog(
         levels, tf.Variable(np.zeros(num, np.int64)), frames_per_unroll=80)
   for n in range(1, ROWS + 1):
     row = {'frames': 80 * num * n, 'updates': n, 'secs': 8. * n}

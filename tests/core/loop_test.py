@@ -10,7 +10,6 @@ from impala_tf import types
 from impala_tf.core import loop
 from impala_tf.optimizers import hyperparameters
 from impala_tf.replay import sources
-from impala_tf.runs import level_metrics
 from impala_tf.runs import metrics
 from impala_tf.runs import skipped_updates
 from impala_tf.runs import training_log
@@ -85,7 +84,7 @@ class _Run:
                stop_at_return=None, callbacks=(), learner=None, totals=None):
     self.learner = learner or _Learner(skipped)
     self.totals = totals or training_log.Totals(max(1, len(levels)))
-    level_log = level_metrics.LevelLog(
+    level_log = training_log.LevelLog(
         levels, self.totals.level_frames, FRAMES // 2) if levels else None
     self.published, self.saved, self.shown = [], [], []
     self.skipped = skipped_updates.SkippedUpdates(str(tmp_path), MAX_SKIPPED)

@@ -58,7 +58,7 @@ def test_evaluation_is_grouped_by_the_config_of_its_run(runs):
   values = groups.values_of(evaluation)
   assert values['ImpalaConfig.entropy_cost'] == 0.001
   assert values.keys() == gin_config.values(config_lib.Config()).keys()
-  assert groups.level_of(evaluation) == 'catch'
+  assert values[groups.LEVEL] == 'catch'
 
 
 def test_way_that_there_is_not_and_run_without_config_are_refused(tmp_path):
@@ -67,4 +67,4 @@ def test_way_that_there_is_not_and_run_without_config_are_refused(tmp_path):
     groups.check_way('ImpalaConfig.entropycost')
   with pytest.raises(config_lib.UserError, match='has no config.gin'):
     groups.make([str(tmp_path)], 'seed')
-  assert groups.level_of(str(tmp_path)) == ''
+  assert groups.values_of(str(tmp_path)) == {}

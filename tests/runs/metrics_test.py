@@ -2,13 +2,11 @@
 
 import math
 
-import numpy as np
 import pytest
 from tensorboard.backend.event_processing import event_accumulator
 
 from impala_tf import config as config_lib
 from impala_tf.runs import metrics
-from impala_tf.runs import training_log
 from tests.fixtures import full_disk
 
 
@@ -61,17 +59,6 @@ def test_torn_row_is_dropped_with_later_ones(tmp_path):
   assert copy.read_bytes().endswith(b'{"frames": 4')
 
 
-def test_window_takes_ended_episodes_with_finite_returns_and_known_numbers():
-  window = training_log.EpisodeWindow(100)
-  is_first = np.array([[True, True], [True, True], [False, False]])
-  none = metrics.MISSING
-  window.add(is_first, np.array([[np.nan, 2.], [np.inf, 4.], [1., 1.]]), {
-      'score': np.array([[5., none], [7., 8.], [9., 9.]], np.float32),
-      'none': np.full((3, 2), none)})
-  assert window.num_episodes == 4
-  assert window.means() == {'episode_return': 3., 'score': 8.}
-
-
 @pytest.mark.parametrize('form', ['{}', 'ram:/{}'])
 def test_all_is_there_but_for_lost_learning(tmp_path, form):
   run_dir = form.format(tmp_path)
@@ -88,17 +75,6 @@ def test_all_is_there_but_for_lost_learning(tmp_path, form):
       (10, 0.5), (20, 0.5), (30, 0.5), (25, 0.5)}
   assert [(e.step, e.value) for e in events.Scalars('episode_return')] == [
       (20, -3.)]
-
-
-def test_update_without_unrolls_of_a_kind_says_nothing_of_it():
-  interval = training_log.Interval(0)
-  nan = float('nan')
-  for own, everybodys in ((2., 1.), (nan, nan), (4., 1.)):
-    interval.add({'own/x': own, 'foreign/x': nan, 'x': everybodys},
-                 np.zeros(1, np.int64), 0.)
-  row = interval.means(10, 1.)
-  assert row['own/x'] == 3. and 'foreign/x' not in row
-  assert np.isnan(row['x'])
 
 
 def test_points_are_of_rows_that_have_both_numbers():

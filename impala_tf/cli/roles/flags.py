@@ -6,7 +6,6 @@ from typing import Callable
 from impala_tf import config as config_lib
 from impala_tf.cli import command_line
 from impala_tf.cli import program
-from impala_tf.config import fields
 from impala_tf.roles import beginning
 from impala_tf.roles import endpoint
 from impala_tf.runs import gin_config
@@ -142,28 +141,25 @@ def load_config(args: argparse.Namespace, default: str | None = None
         'ExperimentConfig.in_process leaves no roles to others; set it to '
         f'False, or use {command_names.command("train")}')
   beginning.check_names(config)
-  check_sharing(args, config)
+  check_sharing(args)
+  if args.replay_address is not None:
+    if not config.num_replayed:
+      raise config_lib.UserError(
+          '--replay_address is for runs with replay, but '
+          'ReplayConfig.replay_fraction is 0; leave one of them out')
+    sharing_lib.check_sampling(config)
   return config
 
 
-def check_sharing(args: argparse.Namespace,
-                  config: config_lib.Config | None = None) -> None:
+def check_sharing(args: argparse.Namespace) -> None:
   """Raises UserError for a --replay_address and --agent that cannot work."""
   if (args.replay_address is None) != (args.agent is None):
     raise config_lib.UserError(
         '--replay_address needs --agent, and the reverse: the replay that '
         'several agents share, and which of them this is, from 0 on')
-  if args.replay_address is None:
-    return
-  parse_address(args.replay_address, '--replay_address')
-  fields.check_range('--agent', args.agent, at_least=0)
-  if config is None:
-    return
-  if not config.num_replayed:
-    raise config_lib.UserError(
-        '--replay_address is for runs with replay, but '
-        'ReplayConfig.replay_fraction is 0; leave one of them out')
-  sharing_lib.check_sampling(config)
+  if args.replay_address is not None:
+    parse_address(args.replay_address, '--replay_address')
+    config_lib.check_range('--agent', args.agent, at_least=0)
 
 
 def parse_address(text: str, flag: str = '--address') -> tuple[str, int]:
@@ -198,14 +194,14 @@ def check(args: argparse.Namespace) -> None:
   if args.core is not None and not args.supervised:
     raise config_lib.UserError(
         '--core is for actors that train.sh starts; leave it out')
-  fields.check_range('--task', args.task, at_least=0)
-  fields.check_range('--wait_secs', args.wait_secs, above=0)
+  config_lib.check_range('--task', args.task, at_least=0)
+  config_lib.check_range('--wait_secs', args.wait_secs, above=0)
   if args.role == 'evaluator' and not (args.output or args.run_dir):
     raise config_lib.UserError(
         'an evaluator needs --run_dir, or --output if it cannot see that')
   if args.role == 'actor' and args.profile and not args.run_dir:
     raise config_lib.UserError('--profile needs --run_dir to write to')
-  fields.check_range('--num_agents', args.num_agents, at_least=1)
+  config_lib.check_range('--num_agents', args.num_agents, at_least=1)
   if args.role == 'replay':
     if not args.config or args.num_agents is None:
       raise config_lib.UserError(
@@ -235,7 +231,7 @@ def learner_addresses(args: argparse.Namespace, number: int) -> list[str]:
         f'{plurals.counted(len(addresses), "address")}; give one of each of '
         'several learners, commas between them')
   if number > 1:
-    fields.check_range('--task of a learner', args.task, below=number)
+    config_lib.check_range('--task of a learner', args.task, below=number)
   if number > 1 and not args.run_dir:
     raise config_lib.UserError(
         'several learners need --run_dir, the same directory for all')

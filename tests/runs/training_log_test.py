@@ -1,11 +1,11 @@
-"""Metrics of a level count its unrolls alone."""
+"""Means leave out what is unknown; those of a level count its unrolls alone."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from impala_tf.runs import level_metrics
 from impala_tf.runs import metrics
+from impala_tf.runs import training_log
 from impala_tf.suites import atari57
 from impala_tf.suites import dmlab30
 
@@ -16,7 +16,7 @@ T, FRAMES = 2, 80
 def _log(*levels, frames=None):
   if frames is None:
     frames = tf.Variable(np.zeros(len(levels), np.int64))
-  return level_metrics.LevelLog(levels, frames, FRAMES)
+  return training_log.LevelLog(levels, frames, FRAMES)
 
 
 def _add(log, level_index, ends, lags=None):
@@ -30,6 +30,28 @@ def _add(log, level_index, ends, lags=None):
     lags = np.zeros(num, np.int64)
   log.add(is_first, returns, np.asarray(lags), np.array(level_index, np.int32),
           {})
+
+
+def test_window_takes_ended_episodes_with_finite_returns_and_known_numbers():
+  window = training_log.EpisodeWindow(100)
+  is_first = np.array([[True, True], [True, True], [False, False]])
+  none = metrics.MISSING
+  window.add(is_first, np.array([[np.nan, 2.], [np.inf, 4.], [1., 1.]]), {
+      'score': np.array([[5., none], [7., 8.], [9., 9.]], np.float32),
+      'none': np.full((3, 2), none)})
+  assert window.num_episodes == 4
+  assert window.means() == {'episode_return': 3., 'score': 8.}
+
+
+def test_update_without_unrolls_of_a_kind_says_nothing_of_it():
+  interval = training_log.Interval(0)
+  nan = float('nan')
+  for own, everybodys in ((2., 1.), (nan, nan), (4., 1.)):
+    interval.add({'own/x': own, 'foreign/x': nan, 'x': everybodys},
+                 np.zeros(1, np.int64), 0.)
+  row = interval.means(10, 1.)
+  assert row['own/x'] == 3. and 'foreign/x' not in row
+  assert np.isnan(row['x'])
 
 
 def test_frames_lags_and_returns_are_credited_to_their_level():
