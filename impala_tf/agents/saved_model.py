@@ -7,7 +7,6 @@ Such a directory can be served, or converted to ONNX by tf2onnx. What
     act(inputs, core_state, seed, deterministic)  # Action and memory after it.
 """
 
-
 import tensorflow as tf
 
 from impala_tf import types
