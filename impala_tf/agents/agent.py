@@ -1,6 +1,6 @@
 """The agent: from observations to a policy, a baseline and memory."""
 
-from typing import Any, NamedTuple, Sequence
+from typing import Any, Callable, NamedTuple, Sequence
 
 import dm_env
 import tensorflow as tf
@@ -312,27 +312,23 @@ def restacked(env_outputs: types.EnvOutput) -> types.EnvOutput:
       observation=frame_stacks.restack(observation, step_type))
 
 
-class MemoryRecomputer:
-  """An agent beside the learner that steps through replayed unrolls.
+def memory_recomputer(agent: Agent, fetcher: interfaces.Fetcher
+                      ) -> Callable[[types.Unroll], CoreState]:
+  """Makes a function that computes the memory after replayed unrolls.
 
   To today's parameters, an LSTM's state from when an unroll was played means
   something else; so does one of another agent (LASER: Schmitt et al. 2020,
-  supplement, section 1.2).
+  supplement, section 1.2). So `agent`, whose variables `fetcher` updates, steps
+  through it again. ConnectionError: the fetcher has lost the learner.
   """
+  memory_after = tf.function(agent.memory_after, autograph=False)
 
-  def __init__(self, agent: Agent, fetcher: interfaces.Fetcher):
-    """Prepares the graph; `fetcher` updates the variables of the agent."""
-    self._fetcher = fetcher
-    self._memory_after = tf.function(agent.memory_after, autograph=False)
-
-  def __call__(self, unroll: types.Unroll) -> CoreState:
-    """Computes the memory before the next unrolls by the newest parameters.
-
-    Raises ConnectionError if the fetcher has lost the learner.
-    """
-    self._fetcher.fetch()
-    return self._memory_after(
+  def recompute(unroll):
+    fetcher.fetch()
+    return memory_after(
         unroll.env_outputs, unroll.agent_outputs.action, unroll.core_state)
+
+  return recompute
 
 
 def _given(name: str, tensor: Any) -> tf.Tensor:
