@@ -8,7 +8,6 @@ import tensorflow as tf
 from impala_tf import config as config_lib
 from impala_tf import types
 from impala_tf.agents import layers
-from impala_tf.agents import moments
 from impala_tf.agents import networks
 from impala_tf.agents import torsos
 from impala_tf.maths import distributions
@@ -72,7 +71,7 @@ class Agent(tf.Module):
     self.num_features = 0
     self.has_action_mask = False
     self._feature_encoder: layers.Linear | None = None
-    self.normaliser: moments.ObservationNormaliser | None = None
+    self.normaliser: layers.ObservationNormaliser | None = None
     self._instruction_encoder = None
     if config.instruction_length:
       self._instruction_encoder = networks.InstructionEncoder(compiled)
@@ -82,7 +81,7 @@ class Agent(tf.Module):
     self._policy_head = layers.Linear(distribution.num_logits)
     self._baseline_head = layers.Linear(num_tasks or 1)
     self.popart = (
-        moments.PopArtHead(self._baseline_head) if num_tasks else None)
+        layers.PopArtHead(self._baseline_head) if num_tasks else None)
 
   @property
   def parts(self) -> dict[str, Sequence[tf.Variable]]:
@@ -166,7 +165,7 @@ class Agent(tf.Module):
           'AgentConfig.normalise_observations = True is for vectors, but '
           f'observations are images {list(observation_spec.shape)} alone; set '
           'it to False')
-    self.normaliser = moments.ObservationNormaliser(
+    self.normaliser = layers.ObservationNormaliser(
         [num_features] if num_features else observation_spec.shape)
 
   def observation_totals(self, env_outputs: types.EnvOutput
