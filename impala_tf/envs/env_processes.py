@@ -25,7 +25,6 @@ import numpy as np
 import tree
 
 from impala_tf import config as config_lib
-from impala_tf.envs import copies
 from impala_tf.envs import environment as environment_lib
 from impala_tf.runtime import bound_to_parent
 from impala_tf.runtime import child
@@ -113,7 +112,7 @@ class Workers:
     self.level_index = np.zeros(num_envs, np.int32)
     self.timeout_secs = timeout_secs
     self._levels = levels or [probe.level] * num_envs
-    self._numbers = copies.numbers()
+    self._numbers = environment_lib.numbers()
     probe.close()
     # `RawArray`s of zeros, which a process can be given as it starts.
     memory = tree.map_structure(

@@ -1,9 +1,11 @@
 """The interface of all batches of environments."""
 
 import abc
+import contextlib
 import dataclasses
 import functools
-from typing import Any, NamedTuple, Sequence
+import sys
+from typing import Any, Iterator, NamedTuple, Sequence
 
 from absl import logging
 import dm_env
@@ -11,12 +13,13 @@ from dm_env import specs
 import numpy as np
 
 from impala_tf import config as config_lib
-from impala_tf.envs import copies
 from impala_tf.envs import word_ids
 from impala_tf.runs import metrics
 
 # Keys of `BatchedEnvironment.interface`.
 CONVERSIONS = ('actions', 'observations')
+
+_numbers = range(sys.maxsize)
 
 
 class SimulatorError(Exception):
@@ -25,6 +28,22 @@ class SimulatorError(Exception):
   It is no `UserError`, since a restarted actor may go on, and no RuntimeError,
   which contextlib takes for the StopIteration that caused it.
   """
+
+
+def numbers() -> range:
+  """Returns the numbers in the run of the environments that are made now."""
+  return _numbers
+
+
+@contextlib.contextmanager
+def numbered(of_envs: range) -> Iterator[None]:
+  """Gives numbers to the environments that are made meanwhile, in order."""
+  global _numbers
+  before, _numbers = _numbers, of_envs
+  try:
+    yield
+  finally:
+    _numbers = before
 
 
 def discrete(num_actions: int) -> specs.DiscreteArray:
@@ -169,7 +188,7 @@ class BatchedEnvironment(abc.ABC):
       self._scale_actions(action_spec.minimum, action_spec.maximum)
     self.remarks: list[str] = []
     self._observation_spec = observation_spec
-    self._numbers = copies.numbers()
+    self._numbers = numbers()
 
   def name_of(self, i: int) -> str:
     """Names environment i by its number in the run, for messages."""
