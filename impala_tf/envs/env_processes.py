@@ -304,11 +304,9 @@ def _step_until_closed(make, w, owner, shared, connection, answers):
   envs = {}
 
   def answer(i: int, timestep: dm_env.TimeStep):
-    def put(array, value):
-      array[i] = value[0]
-
-    tree.map_structure(put, (shared.rows, shared.side_channels),
-                       (timestep, envs[i].side_channels))
+    environment_lib.put_rows(
+        (shared.rows, shared.side_channels), slice(i, i + 1),
+        (timestep, envs[i].side_channels))
     os.write(answers.fileno(), np.int32(i).tobytes())
 
   try:

@@ -11,6 +11,7 @@ from absl import logging
 import dm_env
 from dm_env import specs
 import numpy as np
+import tree
 
 from impala_tf import config as config_lib
 from impala_tf.envs import word_ids
@@ -112,6 +113,14 @@ class SideChannels(NamedTuple):
 
 
 NO_SIDE_CHANNELS = SideChannels()
+
+
+def put_rows(arrays: Any, rows: Any, values: Any) -> None:
+  """Writes values, tensors or arrays, to rows of a structure of arrays."""
+  # `tree.map_structure` would take ten times as long.
+  for array, value in zip(tree.flatten(arrays), tree.flatten(values),
+                          strict=True):
+    array[rows] = value
 
 
 class BatchedEnvironment(abc.ABC):

@@ -242,12 +242,9 @@ class MultiLevelEnvironment(environment.BatchedEnvironment):
     return self._timestep
 
   def _store_rows(self, rows: slice, group: environment.BatchedEnvironment,
-            timestep: dm_env.TimeStep):
-    for array, value in zip(self._timestep, timestep):
-      array[rows] = value
-    for array, value in zip(self.side_channels, group.side_channels):
-      if isinstance(array, np.ndarray):
-        array[rows] = value
+                  timestep: dm_env.TimeStep):
+    environment.put_rows((self._timestep, self.side_channels), rows,
+                         (timestep, group.side_channels))
     self.num_instructions_cut = sum(
         group.num_instructions_cut for _, group in self._groups)
 
