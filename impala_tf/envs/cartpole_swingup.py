@@ -104,8 +104,7 @@ class CartPoleSwingUpEnvironment(environment.BatchedEnvironment):
     columns = (position / _TRACK, speed / _TRACK, np.sin(angle), np.cos(angle),
                angular_speed, self._steps / _TIME_LIMIT_STEPS,
                np.where(is_near, 1, -1), np.where(is_slow, 1, -1))
-    for i, column in enumerate(columns):
-      self._observation[:, i] = column
+    np.stack(columns, axis=1, out=self._observation)
 
   def render(self) -> np.ndarray:
     scale, height, width = 20, 60, 160
