@@ -299,7 +299,17 @@ class BatchedEnvironment(abc.ABC):
           f'{self.level}: actions must be a NumPy array, {spec.dtype} of '
           f'shape {wanted}, but are {array.dtype} of shape {array.shape} '
           f'({type(actions).__name__})')
-    self._check(actions)
+    # Seen as unsigned, a negative action is too large: one comparison does.
+    is_wrong = (actions.view(np.uint32) >= self._num_choices
+                if self._is_discrete else ~np.isfinite(actions))
+    if is_wrong.any():
+      i = np.flatnonzero(is_wrong.reshape([self.num_envs, -1]).any(axis=1))[0]
+      raise config_lib.UserError(f'{self.level}: ' + (
+          f'action {actions[i]} of {self.name_of(i)} is out of range; it must '
+          f'be within 0 to {spec.maximum}'
+          if self._is_discrete else
+          f'the action of {self.name_of(i)} is not finite, as of a network '
+          'that has diverged; lower OptimizerConfig.learning_rate'))
     if self.action_box is not None:
       actions = self.action_box.fit(actions)
     return self._step(actions)
@@ -312,19 +322,6 @@ class BatchedEnvironment(abc.ABC):
     if self.action_box is not None and 'actions' in names:
       self.action_box = dataclasses.replace(self.action_box, scaled=False)
       self.interface.pop('actions', None)
-
-  def _check(self, actions: np.ndarray) -> None:
-    # Seen as unsigned, a negative action is too large: one comparison does.
-    is_wrong = (actions.view(np.uint32) >= self._num_choices
-                if self._is_discrete else ~np.isfinite(actions))
-    if is_wrong.any():
-      i = np.flatnonzero(is_wrong.reshape([self.num_envs, -1]).any(axis=1))[0]
-      raise config_lib.UserError(f'{self.level}: ' + (
-          f'action {actions[i]} of {self.name_of(i)} is out of range; it must '
-          f'be within 0 to {self._action_spec.maximum}'
-          if self._is_discrete else
-          f'the action of {self.name_of(i)} is not finite, as of a network '
-          'that has diverged; lower OptimizerConfig.learning_rate'))
 
   @abc.abstractmethod
   def _step(self, actions: np.ndarray) -> dm_env.TimeStep:
