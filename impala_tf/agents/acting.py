@@ -124,14 +124,6 @@ def make_assign(variables: Sequence[tf.Variable]
       tf.TensorSpec([sum(sizes)], tf.float32))
 
 
-def put_rows(arrays: Any, rows: Any, values: Any) -> None:
-  """Writes values, tensors or arrays, to rows of a structure of arrays."""
-  def put(array, value):
-    array[rows] = value
-
-  tf.nest.map_structure(put, arrays, values)
-
-
 class Policy:
   """An agent that acts on NumPy batches of E environments.
 
@@ -193,7 +185,7 @@ class Policy:
       if rows is None:
         self.core_state = state
       else:
-        put_rows(self.core_state, rows, state)
+        environment_lib.put_rows(self.core_state, rows, state)
     return self._unpack(packed.numpy(), num_rows)
 
   def _build(self, env_output: types.EnvOutput) -> None:

@@ -1,6 +1,6 @@
 """The agent: from observations to a policy, a baseline and memory."""
 
-from typing import Any, NamedTuple, Sequence
+from typing import Any, Callable, NamedTuple, Sequence
 
 import dm_env
 import tensorflow as tf
@@ -8,7 +8,6 @@ import tensorflow as tf
 from impala_tf import config as config_lib
 from impala_tf import types
 from impala_tf.agents import layers
-from impala_tf.agents import moments
 from impala_tf.agents import networks
 from impala_tf.agents import torsos
 from impala_tf.maths import distributions
@@ -72,7 +71,7 @@ class Agent(tf.Module):
     self.num_features = 0
     self.has_action_mask = False
     self._feature_encoder: layers.Linear | None = None
-    self.normaliser: moments.ObservationNormaliser | None = None
+    self.normaliser: layers.ObservationNormaliser | None = None
     self._instruction_encoder = None
     if config.instruction_length:
       self._instruction_encoder = networks.InstructionEncoder(compiled)
@@ -82,7 +81,7 @@ class Agent(tf.Module):
     self._policy_head = layers.Linear(distribution.num_logits)
     self._baseline_head = layers.Linear(num_tasks or 1)
     self.popart = (
-        moments.PopArtHead(self._baseline_head) if num_tasks else None)
+        layers.PopArtHead(self._baseline_head) if num_tasks else None)
 
   @property
   def parts(self) -> dict[str, Sequence[tf.Variable]]:
@@ -166,7 +165,7 @@ class Agent(tf.Module):
           'AgentConfig.normalise_observations = True is for vectors, but '
           f'observations are images {list(observation_spec.shape)} alone; set '
           'it to False')
-    self.normaliser = moments.ObservationNormaliser(
+    self.normaliser = layers.ObservationNormaliser(
         [num_features] if num_features else observation_spec.shape)
 
   def observation_totals(self, env_outputs: types.EnvOutput
@@ -312,27 +311,23 @@ def restacked(env_outputs: types.EnvOutput) -> types.EnvOutput:
       observation=frame_stacks.restack(observation, step_type))
 
 
-class MemoryRecomputer:
-  """An agent beside the learner that steps through replayed unrolls.
+def memory_recomputer(agent: Agent, fetcher: interfaces.Fetcher
+                      ) -> Callable[[types.Unroll], CoreState]:
+  """Makes a function that computes the memory after replayed unrolls.
 
   To today's parameters, an LSTM's state from when an unroll was played means
   something else; so does one of another agent (LASER: Schmitt et al. 2020,
-  supplement, section 1.2).
+  supplement, section 1.2). So `agent`, whose variables `fetcher` updates, steps
+  through it again. ConnectionError: the fetcher has lost the learner.
   """
+  memory_after = tf.function(agent.memory_after, autograph=False)
 
-  def __init__(self, agent: Agent, fetcher: interfaces.Fetcher):
-    """Prepares the graph; `fetcher` updates the variables of the agent."""
-    self._fetcher = fetcher
-    self._memory_after = tf.function(agent.memory_after, autograph=False)
-
-  def __call__(self, unroll: types.Unroll) -> CoreState:
-    """Computes the memory before the next unrolls by the newest parameters.
-
-    Raises ConnectionError if the fetcher has lost the learner.
-    """
-    self._fetcher.fetch()
-    return self._memory_after(
+  def recompute(unroll):
+    fetcher.fetch()
+    return memory_after(
         unroll.env_outputs, unroll.agent_outputs.action, unroll.core_state)
+
+  return recompute
 
 
 def _given(name: str, tensor: Any) -> tf.Tensor:

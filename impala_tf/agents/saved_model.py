@@ -7,7 +7,6 @@ Such a directory can be served, or converted to ONNX by tf2onnx. What
     act(inputs, core_state, seed, deterministic)  # Action and memory after it.
 """
 
-
 import tensorflow as tf
 
 from impala_tf import types
@@ -32,36 +31,6 @@ def _input_specs(loaded: saved.LoadedAgent) -> dict[str, tf.TensorSpec]:
   return specs
 
 
-class _Exported(tf.Module):
-  """An agent's parameters with the functions of a SavedModel."""
-
-  def __init__(self, loaded: saved.LoadedAgent):
-    super().__init__()
-    self.agent = loaded.agent
-    # A `QAgent` hides its own from checkpoints; every variable is needed here.
-    self.epsilon = getattr(loaded.agent, 'epsilon', None)
-    unseen = types.EnvOutput(*[()] * len(types.EnvOutput._fields))
-
-    def act(inputs, core_state, seed, deterministic):
-      env_output = unseen._replace(**inputs)
-      output, core_state = tf.cond(
-          deterministic,
-          lambda: self.agent.step(env_output, core_state, seed, True),
-          lambda: self.agent.step(env_output, core_state, seed, False))
-      return {'action': output.action, 'policy_logits': output.policy_logits,
-              'core_state': core_state}
-
-    state_specs = tf.nest.map_structure(
-        lambda t: tf.TensorSpec((None, *t.shape[1:]), t.dtype),
-        self.agent.initial_state(1))
-    self.initial_state = tf.function(
-        self.agent.initial_state, autograph=False,
-        input_signature=[tf.TensorSpec((), tf.int32)])
-    self.act = tf.function(act, autograph=False, input_signature=[
-        _input_specs(loaded), state_specs, tf.TensorSpec((2,), tf.int32),
-        tf.TensorSpec((), tf.bool)])
-
-
 def write(loaded: saved.LoadedAgent, directory: str) -> None:
   """Writes an agent as a SavedModel.
 
@@ -70,4 +39,29 @@ def write(loaded: saved.LoadedAgent, directory: str) -> None:
   `features`, `action_mask`, and with an LSTM `step_type` and `reward`. Scaled
   continuous actions are from -1 to 1, for the environment's bounds.
   """
-  tf.saved_model.save(_Exported(loaded), directory)
+  agent = loaded.agent
+  unseen = types.EnvOutput(*[()] * len(types.EnvOutput._fields))
+
+  def act(inputs, core_state, seed, deterministic):
+    env_output = unseen._replace(**inputs)
+    output, core_state = tf.cond(
+        deterministic,
+        lambda: agent.step(env_output, core_state, seed, True),
+        lambda: agent.step(env_output, core_state, seed, False))
+    return {'action': output.action, 'policy_logits': output.policy_logits,
+            'core_state': core_state}
+
+  state_specs = tf.nest.map_structure(
+      lambda t: tf.TensorSpec((None, *t.shape[1:]), t.dtype),
+      agent.initial_state(1))
+  module = tf.Module()
+  module.agent = agent
+  # A `QAgent` hides its own from checkpoints; every variable is needed here.
+  module.epsilon = getattr(agent, 'epsilon', None)
+  module.initial_state = tf.function(
+      agent.initial_state, autograph=False,
+      input_signature=[tf.TensorSpec((), tf.int32)])
+  module.act = tf.function(act, autograph=False, input_signature=[
+      _input_specs(loaded), state_specs, tf.TensorSpec((2,), tf.int32),
+      tf.TensorSpec((), tf.bool)])
+  tf.saved_model.save(module, directory)

@@ -9,7 +9,6 @@ import tensorflow as tf
 from impala_tf import config as config_lib
 from impala_tf.agents import agent as agent_lib
 from impala_tf.agents import saved
-from impala_tf.maths import distributions
 
 _FRESH = 'starts fresh'
 
@@ -65,25 +64,19 @@ def take_parameters(agent: agent_lib.Agent,
       lines.append(f'the baseline head {_FRESH}: it was for '
                    f'{_levels(source)}, and is for {_levels(agent)}')
     elif name.endswith('LSTM inputs') and not same_actions:
-      _take_inputs(variables[0], old_parts[name][0], agent.distribution)
+      # A kernel's rows are the torso's features, the reward, the last action.
+      (kernel,), (old_kernel,) = variables, old_parts[name]
+      last_action = agent.distribution.encode(tf.zeros(
+          [1, *agent.distribution.action_shape],
+          agent.distribution.action_dtype))
+      num_others = kernel.shape[0] - last_action.shape[-1]
+      kernel[:num_others].assign(old_kernel[:num_others])
       lines.append(f"the {name[:-len(' inputs')]}'s input of the last action "
                    f'{_FRESH}')
     else:
       for variable, old in zip(variables, old_parts[name]):
         variable.assign(old)
   return lines
-
-
-def _take_inputs(kernel: tf.Variable, old: tf.Variable,
-                 distribution: distributions.Distribution) -> None:
-  """Assigns an LSTM's weights of all inputs but the last action.
-
-  A kernel's rows are the torso's features, the reward and the last action.
-  """
-  no_action = tf.zeros([1, *distribution.action_shape],
-                       distribution.action_dtype)
-  num_others = kernel.shape[0] - distribution.encode(no_action).shape[-1]
-  kernel[:num_others].assign(old[:num_others])
 
 
 def _levels(agent: agent_lib.Agent) -> str:

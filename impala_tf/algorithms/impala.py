@@ -16,8 +16,6 @@ from impala_tf.maths import losses
 from impala_tf.maths import vtrace
 from impala_tf.optimizers import hyperparameters as hyperparameters_lib
 
-make_agent = algorithm.makes(agent_lib.Agent)
-
 
 class Selection(NamedTuple):
   """The part of a batch that counts in its loss."""
@@ -47,7 +45,7 @@ def loss(agent: agent_lib.Agent, unroll: types.Unroll,
                           hyperparameters.entropy_cost, select=select)[0]
 
 
-ALGORITHM = algorithm.Algorithm(make_agent, loss)
+ALGORITHM = algorithm.Algorithm(algorithm.makes(agent_lib.Agent), loss)
 # Without a correction the loss is A3C's, here for its two networks (Mnih et al.
 # 2016, section 9).
 A3C_CONTINUOUS = algorithm.Algorithm(

@@ -11,6 +11,7 @@ from impala_tf import types
 from impala_tf.agents import acting
 from impala_tf.agents import agent as agent_lib
 from impala_tf.comms import packing
+from impala_tf.envs import environment as environment_lib
 from impala_tf.runtime import interfaces
 
 
@@ -57,7 +58,7 @@ class UnrollBuffer:
     `core_state` is that before x_0, tensors or arrays [n, ...].
     """
     self._arrays.policy_version[rows] = policy_version
-    acting.put_rows(self._arrays.core_state, rows, core_state)
+    environment_lib.put_rows(self._arrays.core_state, rows, core_state)
 
   def record(self, t: Any, env_output: types.EnvOutput,
              agent_output: types.AgentOutput, rows: Any = slice(None)) -> None:

@@ -65,12 +65,10 @@ class CartPoleSwingUpEnvironment(environment.BatchedEnvironment):
     # Position, speed, angle and angular speed of each, in rows.
     self.state = np.zeros((4, num_envs))
     self._steps = np.zeros(num_envs, np.int64)
-    self._observation = np.zeros((num_envs, 8), np.float32)
 
   def reset(self) -> dm_env.TimeStep:
     self._begin_episodes(np.ones(self.num_envs, bool))
-    self._observe()
-    return self._first(self._observation)
+    return self._first(self._observe())
 
   def _begin_episodes(self, where: np.ndarray):
     start = self._rng.uniform(
@@ -91,21 +89,19 @@ class CartPoleSwingUpEnvironment(environment.BatchedEnvironment):
     ended = (self._steps == _TIME_LIMIT_STEPS) | (abs(position) > _TRACK)
     if ended.any():
       self._begin_episodes(ended)
-    self._observe()
-    return self._as_timestep(ended, reward, ~ended, self._observation)
+    return self._as_timestep(ended, reward, ~ended, self._observe())
 
   def _is_near_and_slow(self):
     return (abs(self.state[0]) < _MAX_DISTANCE,
             abs(self.state[3]) < _MAX_ANGULAR_SPEED)
 
-  def _observe(self):
+  def _observe(self) -> np.ndarray:
     position, speed, angle, angular_speed = self.state
     is_near, is_slow = self._is_near_and_slow()
     columns = (position / _TRACK, speed / _TRACK, np.sin(angle), np.cos(angle),
                angular_speed, self._steps / _TIME_LIMIT_STEPS,
                np.where(is_near, 1, -1), np.where(is_slow, 1, -1))
-    for i, column in enumerate(columns):
-      self._observation[:, i] = column
+    return np.stack(columns, axis=1, dtype=np.float32)
 
   def render(self) -> np.ndarray:
     scale, height, width = 20, 60, 160

@@ -103,12 +103,9 @@ class CatchEnvironment(environment.BatchedEnvironment):
     return np.repeat(grey[..., None], 3, -1)
 
 
-def _make(name: str, num_envs: int, seed: int, *unused) -> CatchEnvironment:
-  return CatchEnvironment(
-      num_envs, seed, _NUM_BALLS_OF_DELAYED if name == 'delayed' else 1,
-      f'catch/{name}' if name else 'catch', mirrored=name == 'mirrored')
-
-
 DOMAIN = domain.Domain(
     forms=('catch', 'catch/delayed', 'catch/mirrored'),
-    check=lambda name: None, make=_make)
+    check=lambda name: None,
+    make=lambda name, num_envs, seed, *unused: CatchEnvironment(
+        num_envs, seed, _NUM_BALLS_OF_DELAYED if name == 'delayed' else 1,
+        f'catch/{name}' if name else 'catch', mirrored=name == 'mirrored'))

@@ -25,7 +25,6 @@ import numpy as np
 import tree
 
 from impala_tf import config as config_lib
-from impala_tf.envs import copies
 from impala_tf.envs import environment as environment_lib
 from impala_tf.runtime import bound_to_parent
 from impala_tf.runtime import child
@@ -113,7 +112,7 @@ class Workers:
     self.level_index = np.zeros(num_envs, np.int32)
     self.timeout_secs = timeout_secs
     self._levels = levels or [probe.level] * num_envs
-    self._numbers = copies.numbers()
+    self._numbers = environment_lib.numbers()
     probe.close()
     # `RawArray`s of zeros, which a process can be given as it starts.
     memory = tree.map_structure(
@@ -305,11 +304,9 @@ def _step_until_closed(make, w, owner, shared, connection, answers):
   envs = {}
 
   def answer(i: int, timestep: dm_env.TimeStep):
-    def put(array, value):
-      array[i] = value[0]
-
-    tree.map_structure(put, (shared.rows, shared.side_channels),
-                       (timestep, envs[i].side_channels))
+    environment_lib.put_rows(
+        (shared.rows, shared.side_channels), slice(i, i + 1),
+        (timestep, envs[i].side_channels))
     os.write(answers.fileno(), np.int32(i).tobytes())
 
   try:

@@ -1,22 +1,26 @@
 """The interface of all batches of environments."""
 
 import abc
+import contextlib
 import dataclasses
 import functools
-from typing import Any, NamedTuple, Sequence
+import sys
+from typing import Any, Iterator, NamedTuple, Sequence
 
 from absl import logging
 import dm_env
 from dm_env import specs
 import numpy as np
+import tree
 
 from impala_tf import config as config_lib
-from impala_tf.envs import copies
 from impala_tf.envs import word_ids
 from impala_tf.runs import metrics
 
 # Keys of `BatchedEnvironment.interface`.
 CONVERSIONS = ('actions', 'observations')
+
+_numbers = range(sys.maxsize)
 
 
 class SimulatorError(Exception):
@@ -25,6 +29,22 @@ class SimulatorError(Exception):
   It is no `UserError`, since a restarted actor may go on, and no RuntimeError,
   which contextlib takes for the StopIteration that caused it.
   """
+
+
+def numbers() -> range:
+  """Returns the numbers in the run of the environments that are made now."""
+  return _numbers
+
+
+@contextlib.contextmanager
+def numbered(of_envs: range) -> Iterator[None]:
+  """Gives numbers to the environments that are made meanwhile, in order."""
+  global _numbers
+  before, _numbers = _numbers, of_envs
+  try:
+    yield
+  finally:
+    _numbers = before
 
 
 def discrete(num_actions: int) -> specs.DiscreteArray:
@@ -93,6 +113,14 @@ class SideChannels(NamedTuple):
 
 
 NO_SIDE_CHANNELS = SideChannels()
+
+
+def put_rows(arrays: Any, rows: Any, values: Any) -> None:
+  """Writes values, tensors or arrays, to rows of a structure of arrays."""
+  # `tree.map_structure` would take ten times as long.
+  for array, value in zip(tree.flatten(arrays), tree.flatten(values),
+                          strict=True):
+    array[rows] = value
 
 
 class BatchedEnvironment(abc.ABC):
@@ -169,7 +197,7 @@ class BatchedEnvironment(abc.ABC):
       self._scale_actions(action_spec.minimum, action_spec.maximum)
     self.remarks: list[str] = []
     self._observation_spec = observation_spec
-    self._numbers = copies.numbers()
+    self._numbers = numbers()
 
   def name_of(self, i: int) -> str:
     """Names environment i by its number in the run, for messages."""
@@ -271,7 +299,17 @@ class BatchedEnvironment(abc.ABC):
           f'{self.level}: actions must be a NumPy array, {spec.dtype} of '
           f'shape {wanted}, but are {array.dtype} of shape {array.shape} '
           f'({type(actions).__name__})')
-    self._check(actions)
+    # Seen as unsigned, a negative action is too large: one comparison does.
+    is_wrong = (actions.view(np.uint32) >= self._num_choices
+                if self._is_discrete else ~np.isfinite(actions))
+    if is_wrong.any():
+      i = np.flatnonzero(is_wrong.reshape([self.num_envs, -1]).any(axis=1))[0]
+      raise config_lib.UserError(f'{self.level}: ' + (
+          f'action {actions[i]} of {self.name_of(i)} is out of range; it must '
+          f'be within 0 to {spec.maximum}'
+          if self._is_discrete else
+          f'the action of {self.name_of(i)} is not finite, as of a network '
+          'that has diverged; lower OptimizerConfig.learning_rate'))
     if self.action_box is not None:
       actions = self.action_box.fit(actions)
     return self._step(actions)
@@ -284,19 +322,6 @@ class BatchedEnvironment(abc.ABC):
     if self.action_box is not None and 'actions' in names:
       self.action_box = dataclasses.replace(self.action_box, scaled=False)
       self.interface.pop('actions', None)
-
-  def _check(self, actions: np.ndarray) -> None:
-    # Seen as unsigned, a negative action is too large: one comparison does.
-    is_wrong = (actions.view(np.uint32) >= self._num_choices
-                if self._is_discrete else ~np.isfinite(actions))
-    if is_wrong.any():
-      i = np.flatnonzero(is_wrong.reshape([self.num_envs, -1]).any(axis=1))[0]
-      raise config_lib.UserError(f'{self.level}: ' + (
-          f'action {actions[i]} of {self.name_of(i)} is out of range; it must '
-          f'be within 0 to {self._action_spec.maximum}'
-          if self._is_discrete else
-          f'the action of {self.name_of(i)} is not finite, as of a network '
-          'that has diverged; lower OptimizerConfig.learning_rate'))
 
   @abc.abstractmethod
   def _step(self, actions: np.ndarray) -> dm_env.TimeStep:

@@ -162,18 +162,13 @@ class GymEnvironment(serial.SerialEnvironment):
         self.episode_metrics[i, m] = _number(info.get(name))
     if not terminated:
       observation = self._observe(i, observation, info, is_last=truncated)
-    return serial.Transition(
-        observation, self._reward(i, reward), terminated, truncated)
-
-  def _reward(self, i: int, given: Any) -> float:
-    """Converts a reward; raises UserError unless it is a number."""
-    reward = spaces.cast(np.asarray(given), np.float64)
-    if reward is None or reward.size != 1:
+    number = spaces.cast(np.asarray(reward), np.float64)
+    if number is None or number.size != 1:
       raise config_lib.UserError(
           f'{self.level}: the reward of {self.name_of(i)} must be one number, '
-          f'but is {given!r}')
-    self._warn_unless_finite('reward', i, reward)
-    return reward.item()
+          f'but is {reward!r}')
+    self._warn_unless_finite('reward', i, number)
+    return serial.Transition(observation, number.item(), terminated, truncated)
 
   def _warn_unless_finite(self, what: str, i: int, numbers: np.ndarray) -> None:
     # Unrolls with such numbers are refused later, by those who do not know it.

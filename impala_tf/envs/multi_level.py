@@ -13,7 +13,6 @@ from dm_env import specs
 import numpy as np
 
 from impala_tf import config as config_lib
-from impala_tf.envs import copies
 from impala_tf.envs import env_processes
 from impala_tf.envs import environment
 from impala_tf.envs import factory
@@ -33,15 +32,15 @@ def make_environment(config: config_lib.Config | str, num_envs: int = 1,
   `config` may be a level's name, such as 'atari/pong'. Environment i has the
   seed `seed + i`. In `training` lost lives end discounted returns, and levels
   with held-out variants play those for training. `first_slot` is the number of
-  the first environment in the run, which its constructor can read (`copies`),
-  and which decides the level (`slots`).
+  the first environment in the run, which its constructor can read
+  (`serial.Simulators`), and which decides the level (`slots`).
 
   Raises ConfigError if there is no such level, or it is not installed.
   """
   config = _as_config(config)
   level, make = config.environment.level, make_level(config, training)
   levels = levels_lib.expand(level)
-  with copies.numbered(range(first_slot, first_slot + num_envs)):
+  with environment.numbered(range(first_slot, first_slot + num_envs)):
     if len(levels) == 1:
       return make(levels[0], num_envs, seed)
     return MultiLevelEnvironment(
@@ -175,7 +174,7 @@ def make_workers(level: str, seed: int, first_slot: int, make: MakeFn,
   num_envs = sizing.fitted(config.num_envs)
   numbers = range(first_slot, first_slot + num_envs)
   assert config.env_processes is not None, 'without, there are no workers'
-  with copies.numbered(numbers):
+  with environment.numbered(numbers):
     return env_processes.Workers(
         functools.partial(_make_one, levels, seed, numbers, make),
         num_envs, config.env_processes, config.env_timeout_secs,
@@ -186,7 +185,7 @@ def _make_one(levels: Sequence[str], seed: int, numbers: range, make: MakeFn,
               row: int) -> environment.BatchedEnvironment:
   """Makes environment `row` of the process as a batch of one."""
   index = numbers[row] % len(levels)
-  with copies.numbered(numbers[row:row + 1]):
+  with environment.numbered(numbers[row:row + 1]):
     env = make(levels[index], 1, seed + row)
   env.level_index[:] = index
   return env
@@ -210,7 +209,7 @@ class MultiLevelEnvironment(environment.BatchedEnvironment):
     for index, rows in slots(len(levels), first_slot, num_envs):
       level_index[rows] = index
       numbers = range(first_slot, first_slot + num_envs)[rows]
-      with copies.numbered(numbers):
+      with environment.numbered(numbers):
         group = make(levels[index], len(numbers), seed)
       self._groups.append((rows, group))
       seed += len(numbers)
@@ -243,12 +242,9 @@ class MultiLevelEnvironment(environment.BatchedEnvironment):
     return self._timestep
 
   def _store_rows(self, rows: slice, group: environment.BatchedEnvironment,
-            timestep: dm_env.TimeStep):
-    for array, value in zip(self._timestep, timestep):
-      array[rows] = value
-    for array, value in zip(self.side_channels, group.side_channels):
-      if isinstance(array, np.ndarray):
-        array[rows] = value
+                  timestep: dm_env.TimeStep):
+    environment.put_rows((self._timestep, self.side_channels), rows,
+                         (timestep, group.side_channels))
     self.num_instructions_cut = sum(
         group.num_instructions_cut for _, group in self._groups)
 

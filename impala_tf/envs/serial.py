@@ -3,6 +3,7 @@
 import abc
 import bdb
 import contextlib
+import os
 import traceback
 from typing import Any, Callable, Iterator, NamedTuple
 
@@ -12,7 +13,6 @@ from dm_env import specs
 import numpy as np
 
 from impala_tf import config as config_lib
-from impala_tf.envs import copies
 from impala_tf.envs import environment
 from impala_tf.runtime import stop_signals
 from impala_tf.storage import files
@@ -22,6 +22,10 @@ from impala_tf.storage import files
 _STEPS_A_FAILURE = 500
 _STEPS_BEFORE_FIRST = 100
 _WARNING_INTERVAL_SECS = 60
+
+# Environment variable with the number in the run of the environment that is
+# constructed. From it the constructor can derive ports and directories.
+_NUMBER_VARIABLE = 'IMPALA_TF_ENV_INDEX'
 
 # A simulator's code may raise anything. KeyboardInterrupt is the user's.
 ERRORS = (Exception, SystemExit)
@@ -43,11 +47,11 @@ class Simulators:
     """Makes E simulators; none stays open if one fails.
 
     `make` makes simulator i with a seed, at first `seed` + i. Meanwhile its
-    constructor can read its number in the run; see `copies`. Raises
-    ConfigError, with the simulator's `name`, for any error there.
+    constructor can read its number in the run. Raises ConfigError, with the
+    simulator's `name`, for any error there.
     """
     self._make, self._seed, self._name = make, seed, name
-    self._numbers = copies.numbers()
+    self._numbers = environment.numbers()
     self._num_remade = 0
     self._simulators: list[Any] = []
     stop_signals.opened(self)
@@ -61,9 +65,9 @@ class Simulators:
       raise
 
   def _made(self, i: int, seed: int) -> Any:
+    os.environ[_NUMBER_VARIABLE] = str(self._numbers[i])
     try:
-      with copies.constructing(self._numbers[i]):
-        return self._make(i, seed)
+      return self._make(i, seed)
     except config_lib.ConfigError:
       raise
     except bdb.BdbQuit as error:  # The user quits at a breakpoint.
@@ -72,6 +76,8 @@ class Simulators:
       raise config_lib.ConfigError(
           f'{self._name} does not start: {files.one_line(error, None)}'
       ) from error
+    finally:
+      os.environ.pop(_NUMBER_VARIABLE, None)
 
   def __getitem__(self, i: int) -> Any:
     return self._simulators[i]

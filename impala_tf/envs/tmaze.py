@@ -56,18 +56,15 @@ class TMazeEnvironment(environment.BatchedEnvironment):
         observation_spec=specs.Array((4,), np.float32, 'observation'))
     self._length = length
     self._rng = np.random.default_rng(seed)
-    self._envs = np.arange(num_envs)
     self._goes_up = np.zeros(num_envs, bool)
     self._position = np.zeros(num_envs, np.int64)
     self._steps = np.zeros(num_envs, np.int64)
     self._was_truncated = np.zeros(num_envs, bool)
-    self._observation = np.zeros((num_envs, 4), np.float32)
 
   def reset(self) -> dm_env.TimeStep:
     self._was_truncated[:] = False
     self._begin_episodes(np.ones(self.num_envs, bool))
-    self._observe()
-    return self._first(self._observation)
+    return self._first(self._observe())
 
   def _begin_episodes(self, where: np.ndarray):
     self._goes_up[where] = self._rng.random(np.count_nonzero(where)) < 0.5
@@ -89,16 +86,15 @@ class TMazeEnvironment(environment.BatchedEnvironment):
     self._was_truncated = ~turned & (
         self._steps == _LIMIT_PER_CELL * self._length)
     self._begin_episodes(turned | resets)
-    self._observe()
     return self._as_timestep(
-        turned | resets, np.where(resets, 0, reward), ~turned,
-        self._observation, self._was_truncated)
+        turned | resets, np.where(resets, 0, reward), ~turned, self._observe(),
+        self._was_truncated)
 
-  def _observe(self):
+  def _observe(self) -> np.ndarray:
     signal = np.where(self._goes_up, _SIGNAL_UP, _SIGNAL_DOWN)
     cell = np.where(self._position == self._length, _JUNCTION, _CORRIDOR)
-    self._observation[...] = 0
-    self._observation[self._envs, np.where(self._steps == 0, signal, cell)] = 1
+    return np.eye(4, dtype=np.float32)[
+        np.where(self._steps == 0, signal, cell)]
 
   def render(self) -> np.ndarray:
     picture = np.zeros((3, self._length + 1, 3), np.uint8)

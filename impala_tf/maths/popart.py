@@ -17,7 +17,6 @@ variance, which starts at 1, is sigma squared without its bounds; the papers
 keep the second moment, nu, instead.
 """
 
-
 import tensorflow as tf
 
 from impala_tf.maths import running_moments

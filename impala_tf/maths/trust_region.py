@@ -13,7 +13,6 @@ Shapes: T time, B batch, A discrete actions. No gradient flows through any of
 these, and other shapes raise ValueError.
 """
 
-
 import tensorflow as tf
 
 

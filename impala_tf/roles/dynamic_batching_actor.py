@@ -15,6 +15,7 @@ from impala_tf.agents import acting
 from impala_tf.agents import agent as agent_lib
 from impala_tf.core import actor
 from impala_tf.envs import env_processes
+from impala_tf.envs import environment as environment_lib
 from impala_tf.runtime import interfaces
 
 
@@ -180,7 +181,8 @@ class SynchronousDynamicActor(DynamicActor):
   def _hold(self, rows: np.ndarray, x_0: types.EnvOutput,
             core_state: Any) -> None:
     """Sends unrolls of some environments; keeps their outputs and memory."""
-    acting.put_rows((self._x_0, self._core_state), rows, (x_0, core_state))
+    environment_lib.put_rows(
+        (self._x_0, self._core_state), rows, (x_0, core_state))
     self._write(rows)
 
 

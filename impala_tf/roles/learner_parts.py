@@ -128,7 +128,7 @@ def _make_reader(parts: LearnerParts, sharing: endpoint_lib.Sharing,
     # With another agent: the reader's thread runs it while the learner changes
     # its parameters.
     copy = experiment.make_agent(config, parts.environment)
-    recompute = agent_lib.MemoryRecomputer(
+    recompute = agent_lib.memory_recomputer(
         copy, weights.Fetcher(parts.address, copy.published_variables))
   first_version = None
   if config.actor.synchronisation != 'none':

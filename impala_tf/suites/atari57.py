@@ -12,24 +12,18 @@ Dunk, which is rounded to -18.6 here. Video Pinball alone makes up 692% of those
 
 from impala_tf.suites import suite as suite_lib
 
-_COLUMNS = suite_lib.read_columns('atari57_scores.csv', 'atari')
-_LEVELS = tuple(_COLUMNS['random'])  # 'atari/pong', in alphabetical order.
+_RANDOM, _HUMAN, _PAPER = suite_lib.read_scores('atari57_scores.csv', 'atari')
+_LEVELS = tuple(_RANDOM)  # 'atari/pong', in alphabetical order.
 
 SUITE = suite_lib.Suite(
     name='atari57',
     title='Atari-57',
     levels=_LEVELS,
     train_levels=_LEVELS,
-    random=_COLUMNS['random'],
-    human=_COLUMNS['human'],
+    random=_RANDOM,
+    human=_HUMAN,
     # Table C.1, in its order. ACKTR was not scored on 13 games.
-    paper={
-        'ACKTR': _COLUMNS['acktr'],
-        'Reactor': _COLUMNS['reactor'],
-        'IMPALA (deep, multi-task)': _COLUMNS['impala_deep_multitask'],
-        'IMPALA (shallow)': _COLUMNS['impala_shallow'],
-        'IMPALA (deep)': _COLUMNS['impala_deep'],
-    },
+    paper=_PAPER,
     published={
         'A3C, shallow, experts': {'median': 0.549, 'mean': 2.859},
         'A3C, deep, experts': {'median': 1.179, 'mean': 5.036},

@@ -19,8 +19,9 @@ import re
 
 from impala_tf.suites import suite as suite_lib
 
-_COLUMNS = suite_lib.read_columns('dmlab30_scores.csv', 'dmlab30')
-_LEVELS = tuple(_COLUMNS['random'])  # In the order of table B.1.
+_RANDOM, _HUMAN, _PAPER = suite_lib.read_scores(
+    'dmlab30_scores.csv', 'dmlab30')
+_LEVELS = tuple(_RANDOM)  # In the order of table B.1.
 
 SUITE = suite_lib.Suite(
     name='dmlab30',
@@ -28,12 +29,9 @@ SUITE = suite_lib.Suite(
     levels=_LEVELS,
     # Figure B.1 shows scores on these.
     train_levels=tuple(re.sub('_test$', '_train', level) for level in _LEVELS),
-    random=_COLUMNS['random'],
-    human=_COLUMNS['human'],
-    paper={
-        'IMPALA-Experts': _COLUMNS['impala_experts'],
-        'IMPALA': _COLUMNS['impala_multitask'],
-    },
+    random=_RANDOM,
+    human=_HUMAN,
+    paper=_PAPER,
     published={
         'A3C, deep': {'mean_capped': 0.238},
         'IMPALA, shallow': {'mean_capped': 0.371},

@@ -1,6 +1,5 @@
 """The levels that a run plays, from its config."""
 
-
 from impala_tf import config as config_lib
 from impala_tf.suites import atari57
 from impala_tf.suites import dmlab30

@@ -81,15 +81,18 @@ class Suite(NamedTuple):
                      f'like {self.levels[0]}')
 
 
-def read_columns(file_name: str, domain: str) -> dict[str, dict[str, float]]:
-  """Reads scores by column and level from a CSV file beside this module.
+def read_scores(file_name: str, domain: str
+                ) -> tuple[Scores, Scores, dict[str, Scores]]:
+  """Reads a suite's `random`, `human` and `paper` from a CSV file.
 
-  The first column has the levels' names without the domain, such as 'atari'.
-  Empty cells are left out.
+  It lies beside this module. The first column has the levels' names without the
+  domain, such as 'atari'. Each other is named by its player. Empty cells are
+  left out.
   """
   path = pathlib.Path(__file__).with_name(file_name)
   with path.open(newline='', encoding='utf-8') as file:
     (_, *columns), *rows = csv.reader(file)
-  return {
+  scores: dict[str, Scores] = {
       column: {f'{domain}/{row[0]}': float(row[i]) for row in rows if row[i]}
       for i, column in enumerate(columns, start=1)}
+  return scores.pop('random'), scores.pop('human'), scores

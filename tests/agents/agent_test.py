@@ -494,7 +494,7 @@ class _Fetcher:
 
 def test_recomputed_memory_is_that_of_stepping_through_the_episode():
   agent = _agent()
-  recompute = agent_lib.MemoryRecomputer(agent, _Fetcher(agent))
+  recompute = agent_lib.memory_recomputer(agent, _Fetcher(agent))
   env_outputs, actions = map(_constant, _data())
   memory = _state()
   length = 3

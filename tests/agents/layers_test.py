@@ -1,4 +1,7 @@
-"""Layers compute as Keras's do, and lose no gradients in bfloat16."""
+"""Layers compute as Keras's do, and lose no gradients in bfloat16.
+
+Variables of running moments are published, and not trained.
+"""
 
 import numpy as np
 import pytest
@@ -101,3 +104,24 @@ def test_kernel_comes_before_bias_and_each_is_saved_once(tmp_path):
   assert names == ['_CHECKPOINTABLE_OBJECT_GRAPH', *(
       f'agent/layer/{name}/.ATTRIBUTES/VARIABLE_VALUE'
       for name in ('bias', 'kernel'))]
+
+
+def test_moments_are_published_and_not_trained():
+  vectors = np.random.default_rng(0).normal(
+      [7., -100.], [0.5, 20.], [6, 5, 2]).astype(np.float32)
+  normaliser = layers.ObservationNormaliser((2,))
+  normaliser.update(normaliser.totals(tf.constant(vectors)))
+  assert not normaliser.trainable_variables
+  other = layers.ObservationNormaliser((2,))
+  for variable, value in zip(other.published_variables,
+                             normaliser.published_variables):
+    variable.assign(value)
+  np.testing.assert_array_equal(other(vectors), normaliser(vectors))
+
+
+def test_moments_are_no_parameters():
+  linear = layers.Linear(3)
+  linear(tf.zeros([1, 2]))  # Creates the variables.
+  head = layers.PopArtHead(linear)
+  trained = {v.ref() for v in linear.trainable_variables}
+  assert {v.ref() for v in head.trainable_variables} <= trained

@@ -12,8 +12,8 @@ import psutil
 import pytest
 
 from impala_tf import config as config_lib
-from impala_tf.envs import copies
 from impala_tf.envs import env_processes
+from impala_tf.envs import environment
 from impala_tf.envs import gym
 from impala_tf.runtime import stop_signals
 from impala_tf.runtime import user_modules
@@ -193,7 +193,7 @@ def test_hanging_step_has_a_deadline_though_others_play_on(start_workers):
 
 
 def test_numbers_are_those_of_the_run_and_each_is_said_once(start_workers):
-  with copies.numbered(range(8, 8 + E)):
+  with environment.numbered(range(8, 8 + E)):
     pool = start_workers(_ticking(), E)
   pool.recv(min_ready=E)
   pool.send(np.array([2], np.int32), np.array([9], np.int32))

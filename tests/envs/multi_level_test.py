@@ -2,6 +2,8 @@
 
 import collections
 import contextlib
+import functools
+import io
 import os
 import re
 import signal
@@ -17,10 +19,12 @@ from impala_tf.envs import factory
 from impala_tf.envs import gym
 from impala_tf.envs import minigrid
 from impala_tf.envs import multi_level
+from impala_tf.envs import serial
 from impala_tf.envs import tmaze
 from impala_tf.runtime import user_modules
 from tests.fixtures import locks
 from tests.fixtures import reports
+from tests.fixtures import worker_environments
 
 LEVELS = ('tmaze/1', 'tmaze/2', 'tmaze/3')
 E = 7
@@ -349,3 +353,36 @@ def test_numbers_of_episodes_come_from_processes():
       workers.send(numbers, np.zeros(2, np.int32))
     found = workers.side_channels.episode_metrics[np.argsort(numbers)]
   np.testing.assert_array_equal(found, [[0, 1], [100, 1]])
+
+
+@pytest.mark.parametrize('first', [0, 12])
+def test_numbers_are_of_the_run_whoever_makes_the_environments(
+    first, monkeypatch):
+  made = []
+
+  def make(level, num_envs, seed):
+    def make_one(i, seed):
+      del i, seed
+      made.append((level, int(os.environ['IMPALA_TF_ENV_INDEX'])))
+      return io.StringIO()  # It can be closed.
+
+    serial.Simulators(make_one, num_envs, seed).close()
+    return worker_environments.Ticking(num_envs)
+
+  multi_level.MultiLevelEnvironment('both', ['a', 'b'], 5, 0, first, make)
+  assert sorted(made, key=lambda pair: pair[1]) == [
+      (level, first + i) for i, level in enumerate('ababa')]
+  made.clear()
+  monkeypatch.setattr(multi_level, 'make_level', lambda config, training: make)
+  multi_level.make_environment('catch', 2, first_slot=first)
+  assert made == [('catch', first), ('catch', first + 1)]
+  assert 'IMPALA_TF_ENV_INDEX' not in os.environ
+
+
+def test_numbers_reach_environment_processes():
+  workers = multi_level.make_workers(
+      'a', 0, 12, functools.partial(worker_environments.numbered),
+      config.ActorConfig(num_envs=3, env_processes=2))
+  with contextlib.closing(workers):
+    numbers, timestep = workers.recv(min_ready=3)
+    assert (timestep.reward == 12 + numbers).all()

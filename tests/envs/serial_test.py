@@ -10,7 +10,6 @@ import pytest
 
 from impala_tf import config
 from impala_tf.agents import acting
-from impala_tf.envs import copies
 from impala_tf.envs import environment
 from impala_tf.envs import serial
 from impala_tf.runtime import stop_signals
@@ -155,7 +154,7 @@ def test_failure_while_a_limit_resets_loses_no_episode():
 def test_frequent_failures_are_a_mistake():
   with pytest.raises(environment.SimulatorError, match='environment 1 '):
     _stepped(_begun(2), 0, 4)  # At once.
-  with copies.numbered(range(8, 10)):  # Of the run.
+  with environment.numbered(range(8, 10)):  # Of the run.
     env = _begun(2)
   for _ in range(50):
     _stepped(env, 0, 0)

@@ -40,9 +40,9 @@ def test_summary_of_anything_but_the_whole_suite_is_refused(levels, words):
 
 
 def test_columns_are_read_without_their_empty_cells():
-  columns = suite_lib.read_columns('atari57_scores.csv', 'atari')
+  _, human, paper = suite_lib.read_scores('atari57_scores.csv', 'atari')
   # Table C.1.
-  assert columns['acktr']['atari/alien'] == 3197.10
-  assert columns['impala_deep']['atari/zaxxon'] == 32935.50
-  assert 'atari/defender' not in columns['acktr']  # N/A.
-  assert len(columns['acktr']) == 44 and len(columns['human']) == 57
+  assert paper['ACKTR']['atari/alien'] == 3197.10
+  assert paper['IMPALA (deep)']['atari/zaxxon'] == 32935.50
+  assert 'atari/defender' not in paper['ACKTR']  # N/A.
+  assert len(paper['ACKTR']) == 44 and len(human) == 57
