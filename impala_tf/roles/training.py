@@ -10,14 +10,7 @@ import signal
 import sys
 import tempfile
 import threading
-from typing import (
-  Any,
-  Callable,
-  Iterator,
-  Mapping,
-  NamedTuple,
-  Sequence,
-)
+from typing import Any, Callable, Iterator, Mapping, NamedTuple, Sequence
 
 from impala_tf import config as config_lib
 from impala_tf.roles import beginning
