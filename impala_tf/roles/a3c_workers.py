@@ -49,17 +49,6 @@ def find_store(config: config_lib.Config, address: str
   return store
 
 
-def connect(config: config_lib.Config, address: str,
-            control: control_lib.ActorControl, agent: agent_lib.Agent,
-            target_agent: agent_lib.Agent | None) -> links.Link:
-  """Makes a link through tables once there are parameters to fetch."""
-  del target_agent  # See `find_store`.
-  fetcher = weights.Fetcher(address, agent.published_variables,
-                            config_table.table_name(config), may_share=False)
-  fetcher.wait(control.poll)
-  return links.TableLink(address, fetcher)
-
-
 def make_workers(config: config_lib.Config, make_link: MakeLinkFn, task: int,
                  num_processes: int, seed: int) -> worker_lib.WorkersInTurn:
   """Makes the workers of process `task`; see `run_actor` for `seed`."""
@@ -135,9 +124,15 @@ def run_actor(config: config_lib.Config, address: str, seed: int, task: int,
   sizing.set_threads(1)
   control.wait_for_learner()
   store = find_store(config, address)
-  make_link = (
-      functools.partial(connect, config, address, control)
-      if store is None else functools.partial(links.MemoryLink, config, store))
+
+  def make_link(agent, target_agent):
+    if store is not None:
+      return links.MemoryLink(config, store, agent, target_agent)
+    fetcher = weights.Fetcher(address, agent.published_variables,
+                              config_table.table_name(config), may_share=False)
+    fetcher.wait(control.poll)
+    return links.TableLink(address, fetcher)
+
   workers = make_workers(config, make_link, task, num_processes, seed)
   with stop_signals.Closing(workers):
     # The table's calls raise by themselves.
