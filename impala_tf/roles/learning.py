@@ -72,6 +72,11 @@ def learn(parts: learner_parts.LearnerParts,
   gather = parts.learners.concatenate if parts.learners.number > 1 else list
   skipped = skipped_updates.SkippedUpdates(
       parts.log_dir, config.optimizer.max_skipped_updates)
+  level_log, level_frames = None, parts.state.totals.level_frames
+  if level_frames is not None:
+    level_log = level_metrics.LevelLog(
+        levels_lib.expand(config.environment.level), level_frames,
+        config.learner.unroll_length * parts.environment.frames_per_step)
   log = training_log.TrainingLog(
       training_log.LogSettings(
           parts.log_dir, config.num_fresh,
@@ -79,8 +84,8 @@ def learn(parts: learner_parts.LearnerParts,
           0. if options.in_process else options.log_interval_secs,
           options.log_interval_updates,
           config.environment.episode_metric_names),
-      learner, parts.state.totals, _gauges(parts, skipped),
-      _make_level_log(parts), gather, reports.on_row)
+      learner, parts.state.totals, _gauges(parts, skipped), level_log, gather,
+      reports.on_row)
   checkpoints = training_log.Checkpoints(
       options.checkpoint_interval_secs, parts.save, learner, log)
   done = False
@@ -119,13 +124,3 @@ def _callbacks(parts: learner_parts.LearnerParts,
   if reports.profile:
     yield profiling.LearnerProfiler(parts.log_dir)
   yield from reports.callbacks
-
-
-def _make_level_log(parts: learner_parts.LearnerParts
-                    ) -> level_metrics.LevelLog | None:
-  level_frames = parts.state.totals.level_frames
-  if level_frames is None:
-    return None
-  return level_metrics.LevelLog(
-      levels_lib.expand(parts.config.environment.level), level_frames,
-      parts.config.learner.unroll_length * parts.environment.frames_per_step)
