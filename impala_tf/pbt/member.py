@@ -82,13 +82,6 @@ class State(tf.Module):
     self.evolution.assign(evolution)
 
 
-def make_state(config: config_lib.Config) -> State | None:
-  """Makes a member's state; None for a run without a population."""
-  if not config.population.member_names:
-    return None
-  return State(len(rules.find_references(config)))
-
-
 class Member:
   """A callback that copies better members of its population, and mutates.
 
