@@ -139,7 +139,7 @@ def run_learner(config: config_lib.Config, endpoint: endpoint_lib.Endpoint,
 
 def run_in_process(config: config_lib.Config, run_dir: str,
                    control: control_lib.LoopControl,
-                   reports: interfaces.Reports = interfaces.NO_REPORTS,
+                   reports: interfaces.Reports,
                    updates_a_row: int = 100) -> bool:
   """Has all workers take turns in this process: the same numbers every time.
 

@@ -71,7 +71,7 @@ def _take_turn(config, run_dir, control):
   return in_process.run(
       config, endpoint.Endpoint(run_dir),
       dataclasses.replace(control, should_stop=should_stop),
-      interfaces.NO_REPORTS)
+      interfaces.Reports())
 
 
 def _numbers(directory):

@@ -230,7 +230,7 @@ def test_learner_that_waits_for_records_knows_who_has_the_lock(
   causes = []
   monkeypatch.setattr(holder, 'sync_target', lambda: parts.learn(
       control_lib.LoopControl(lambda: bool(causes), on_wait=causes.append),
-      interfaces.NO_REPORTS))
+      interfaces.Reports()))
   holder.add_frames(20, 20, {})
   assert f'process {os.getpid()} has the lock' in causes[0]
 
