@@ -19,7 +19,6 @@ from impala_tf.core import experiment
 from impala_tf.core import learner as learner_lib
 from impala_tf.core import weights
 from impala_tf.optimizers import hyperparameters as hyperparameters_lib
-from impala_tf.roles import endpoint as endpoint_lib
 from impala_tf.runtime import control as control_lib
 from impala_tf.runtime import cores
 from impala_tf.runtime import sizing
@@ -106,7 +105,7 @@ def check_processes(config: config_lib.Config, task: int,
 
 def run_actor(config: config_lib.Config, address: str, seed: int, task: int,
               control: control_lib.ActorControl,
-              sharing: endpoint_lib.Sharing = endpoint_lib.NOT_SHARED,
+              sharing: control_lib.Sharing = control_lib.NOT_SHARED,
               core: int | None = None) -> None:
   """Runs a process of workers until KeyboardInterrupt.
 

@@ -8,11 +8,11 @@ from impala_tf.cli import command_line
 from impala_tf.cli import program
 from impala_tf.config import fields
 from impala_tf.roles import beginning
-from impala_tf.roles import endpoint
 from impala_tf.runs import gin_config
 from impala_tf.runs import run_directory
 from impala_tf.runs import sharing as sharing_lib
 from impala_tf.runtime import command_names
+from impala_tf.runtime import control as control_lib
 from impala_tf.runtime import plurals
 from impala_tf.runtime import ports
 from impala_tf.runtime import waiting
@@ -118,9 +118,9 @@ def add_training(parser: command_line.Parser, default: str = '') -> None:
                       'WANDB_PROJECT (docs/tracking.md)')
 
 
-def sharing(args: argparse.Namespace) -> endpoint.Sharing:
+def sharing(args: argparse.Namespace) -> control_lib.Sharing:
   """Returns the place that --replay_address and --agent give."""
-  return endpoint.Sharing(args.replay_address, args.agent or 0)
+  return control_lib.Sharing(args.replay_address, args.agent or 0)
 
 
 def load_config(args: argparse.Namespace, default: str | None = None

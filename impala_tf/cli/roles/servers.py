@@ -11,7 +11,6 @@ from impala_tf.algorithms import table as algorithms
 from impala_tf.cli import program
 from impala_tf.cli.roles import flags as role_flags
 from impala_tf.roles import beginning
-from impala_tf.roles import endpoint as endpoint_lib
 from impala_tf.roles import local_run
 from impala_tf.runs import gin_config
 from impala_tf.runs import progress
@@ -19,6 +18,7 @@ from impala_tf.runs import run_directory
 from impala_tf.runs import sharing
 from impala_tf.runtime import child as child_lib
 from impala_tf.runtime import command_names
+from impala_tf.runtime import control as control_lib
 from impala_tf.runtime import leftovers
 from impala_tf.runtime import sizing
 from impala_tf.runtime import user_modules
@@ -85,7 +85,7 @@ def _learn(args: argparse.Namespace, config: config_lib.Config, run_dir: str,
   architecture = beginning.import_architecture(config)
   process.handle_signals()  # Before, there is nothing to save.
   _, port = role_flags.parse_address(args.address)
-  endpoint = endpoint_lib.Endpoint(run_dir, port, role_flags.sharing(args))
+  endpoint = control_lib.Endpoint(run_dir, port, role_flags.sharing(args))
   is_done = False
   with contextlib.suppress(local_run.Stopped):
     if args.replay_address is not None:
