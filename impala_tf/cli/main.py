@@ -9,9 +9,9 @@ import os
 import sys
 
 import impala_tf
-from impala_tf.runtime import command_names
 from impala_tf.runtime import output
 from impala_tf.runtime import proxies
+from impala_tf.runtime import wording
 
 # Each is a module of this package, with its own --help.
 VERBS = {
@@ -53,7 +53,7 @@ def _read_verb() -> str:
 
 def _run() -> int:
   verb = _read_verb()
-  sys.argv[:2] = [command_names.command(verb)]
+  sys.argv[:2] = [wording.command(verb)]
   return importlib.import_module(f'impala_tf.cli.{verb}').main()
 
 

@@ -27,8 +27,8 @@ import tensorflow as tf
 
 from impala_tf import config as config_lib
 from impala_tf.comms import reverb_calls
-from impala_tf.runtime import command_names
 from impala_tf.runtime import control as control_lib
+from impala_tf.runtime import wording
 
 DONE = 1000  # Thousandths.
 _MAX_LEAD = 10
@@ -199,7 +199,7 @@ class Link:
     if not agents:
       raise config_lib.ConfigError(
           f'what listens at {self._address} is no shared replay; start one '
-          f'with {command_names.command("role")} replay, and give its address')
+          f'with {wording.command("role")} replay, and give its address')
     if f'{_UNROLLS}{fingerprint}' not in self.infos:
       raise config_lib.ConfigError(
           f'the replay at {self._address} is for unrolls of another config; '

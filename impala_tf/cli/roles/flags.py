@@ -11,11 +11,10 @@ from impala_tf.roles import beginning
 from impala_tf.runs import gin_config
 from impala_tf.runs import run_directory
 from impala_tf.runs import sharing as sharing_lib
-from impala_tf.runtime import command_names
 from impala_tf.runtime import control as control_lib
-from impala_tf.runtime import plurals
 from impala_tf.runtime import ports
 from impala_tf.runtime import waiting
+from impala_tf.runtime import wording
 
 # Flags of certain roles, and these.
 _ROLES_OF = {'allow_changes': 'learner', 'init_from': 'learner',
@@ -140,7 +139,7 @@ def load_config(args: argparse.Namespace, default: str | None = None
   if config.experiment.in_process and default is None:
     raise config_lib.UserError(
         'ExperimentConfig.in_process leaves no roles to others; set it to '
-        f'False, or use {command_names.command("train")}')
+        f'False, or use {wording.command("train")}')
   beginning.check_names(config)
   check_sharing(args, config)
   return config
@@ -232,7 +231,7 @@ def learner_addresses(args: argparse.Namespace, number: int) -> list[str]:
   if len(addresses) != (number if number > 1 else 0):
     raise config_lib.UserError(
         f'LearnerConfig.num_learners is {number}, but --learners gives '
-        f'{plurals.counted(len(addresses), "address")}; give one of each of '
+        f'{wording.counted(len(addresses), "address")}; give one of each of '
         'several learners, commas between them')
   if number > 1:
     fields.check_range('--task of a learner', args.task, below=number)

@@ -17,11 +17,11 @@ from impala_tf.runs import progress
 from impala_tf.runs import run_directory
 from impala_tf.runs import sharing
 from impala_tf.runtime import child as child_lib
-from impala_tf.runtime import command_names
 from impala_tf.runtime import control as control_lib
 from impala_tf.runtime import leftovers
 from impala_tf.runtime import sizing
 from impala_tf.runtime import user_modules
+from impala_tf.runtime import wording
 from impala_tf.storage import files
 
 
@@ -140,7 +140,7 @@ def run_learner(args: argparse.Namespace) -> int:
     if not config.learner_plays:
       last = sizing.fitted(sizing.fit(config).actor.num_actors) - 1
       numbers = f'{args.task} to {last} in steps of {len(addresses)}'
-      print(f'  its actors: {command_names.command("role")} actor '
+      print(f'  its actors: {wording.command("role")} actor '
             f'--address={shlex.quote(args.address)} '
             f'{shlex.join([*user_modules.flags(), "--task=N"])}, N = '
             f'{numbers if addresses else f"0 to {last}"}', flush=True)
