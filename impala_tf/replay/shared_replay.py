@@ -14,6 +14,7 @@ from the list of tables, a call with a deadline: sampling a table would wait for
 ever if the server died.
 """
 
+import contextlib
 import dataclasses
 import math
 import threading
@@ -295,11 +296,9 @@ class Link:
 
   def _flush(self) -> bool:
     """Waits for pending items, at most 2 s; returns whether all arrived."""
-    try:
+    with contextlib.suppress(reverb.errors.DeadlineExceededError):
       self._writer.flush(timeout_ms=1000 * _TIMEOUT_SECS)
       self._is_pending = False
-    except reverb.errors.DeadlineExceededError:
-      pass
     return not self._is_pending
 
 

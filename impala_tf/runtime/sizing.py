@@ -42,10 +42,8 @@ def memory_bytes(limit_paths: Sequence[str] = _CGROUP_LIMITS) -> int:
   """Returns the memory of this machine or its container in bytes."""
   limits = [os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES')]
   for path in limit_paths:
-    try:
+    with contextlib.suppress(OSError, ValueError):  # Not there, or 'max'.
       limits.append(int(pathlib.Path(path).read_text()))
-    except (OSError, ValueError):  # Not there, or 'max'.
-      pass
   return min(limits)
 
 
