@@ -250,9 +250,3 @@ class WorkersInTurn:
         gradient, worker.name, worker.slot, version,
         self._buffer.num_steps * worker.environment.frames_per_step, metrics,
         episode)
-
-
-def flatten(agent: agent_lib.Agent) -> np.ndarray:
-  """Copies an agent's trainable variables into one vector, float32 [P]."""
-  return np.concatenate([
-      variable.numpy().reshape(-1) for variable in agent.trainable_variables])
