@@ -157,9 +157,7 @@ def reports(infos: Mapping[str, Any]) -> Mapping[int, Report]:
 class Link:
   """An agent's connection to a shared replay, kept by a thread.
 
-  Attributes:
-    pace: pace of the agents.
-    infos: newest list of the server's tables, with their sizes.
+  `infos` is the newest list of the server's tables, with their sizes.
   """
 
   def __init__(self, address: str, agent: int, fingerprint: int,
