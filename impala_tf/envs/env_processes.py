@@ -27,6 +27,7 @@ import tree
 from impala_tf import config as config_lib
 from impala_tf.envs import copies
 from impala_tf.envs import environment as environment_lib
+from impala_tf.runtime import bound_to_parent
 from impala_tf.runtime import child
 from impala_tf.runtime import output
 from impala_tf.runtime import stop_signals
@@ -284,7 +285,7 @@ def _serve(modules: Sequence[str], make: MakeFn, w: int, owner: np.ndarray,
   # Nothing else would end it during a step.
   parent = multiprocessing.parent_process()
   assert parent is not None and parent.pid is not None  # It has started.
-  child.bind(parent.pid, signal.SIGKILL)
+  bound_to_parent.bind(parent.pid, signal.SIGKILL)
   child.refuse_breakpoints()
   shared = _arrays(memory, shared_specs, len(owner))
   try:

@@ -50,8 +50,8 @@ class Host:
                           if not os.path.exists(path)), '')
     if not self._missing:
       self._process = subprocess.Popen(
-          [sys.executable, '-m', 'impala_tf.runtime.child', str(os.getpid()),
-           'SIGKILL', *command],
+          [sys.executable, '-m', 'impala_tf.runtime.bound_to_parent',
+           str(os.getpid()), 'SIGKILL', *command],
           cwd=directory if os.path.isdir(directory) else self._root,
           stdin=subprocess.PIPE, stdout=self._output, stderr=self._output,
           start_new_session=True, env={**os.environ, **environment})

@@ -1,13 +1,5 @@
-"""The child's side of a supervised program: end, priority, error messages.
+"""The child's side of a supervised program: end, priority, error messages."""
 
-    python -m impala_tf.runtime.child PARENT SIGNAL MODULE ARGUMENTS
-
-runs a module that receives a signal when its parent dies. PARENT is the
-parent's process id, SIGNAL a name such as SIGKILL. A parent with many threads
-cannot safely make this request between fork and exec, so this program makes it.
-"""
-
-import ctypes
 import os
 import pathlib
 import signal
@@ -28,18 +20,10 @@ COMPLAINT = 'error: '
 REMARK = 'note: '
 FIRST = 'its first'  # Part of the line by which an actor reports that it plays.
 
-_PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
 _ACTOR_NICENESS = 10  # Of 19; about a tenth of the share of niceness 0.
 # For the last update and a checkpoint, which a slow store may get.
 _STOP_LIMIT_SECS = 120.
 _MAX_TRIES = 100  # A tenth of a second each, for as many actors at once.
-
-
-def bind(parent: int, signum: int) -> None:
-  """Makes the kernel signal this process when its parent's thread dies."""
-  ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signum)
-  if os.getppid() != parent:  # It died before the kernel was asked.
-    os._exit(1)
 
 
 def stop_with_parent(stop: Callable[[], None],
@@ -111,15 +95,3 @@ def yield_to_others() -> None:
       time.sleep(0.1)
     except OSError:
       return
-
-
-def main() -> None:
-  """Replaces this program by the module."""
-  parent, signal_name, *command = sys.argv[1:]
-  bind(int(parent), signal.Signals[signal_name])
-  signal.pthread_sigmask(signal.SIG_SETMASK, ())  # Ray has SIGINT blocked.
-  os.execv(sys.executable, [sys.executable, '-m', *command])
-
-
-if __name__ == '__main__':
-  main()

@@ -121,5 +121,5 @@ def make_server(name: str, command: Sequence[str], log_dir: str,
 
 def _bound_launcher() -> Sequence[str]:
   """Returns the launcher of programs that get SIGTERM if this process dies."""
-  return (*PYTHON_MODULE, 'impala_tf.runtime.child', str(os.getpid()),
-          'SIGTERM')
+  return (*PYTHON_MODULE, 'impala_tf.runtime.bound_to_parent',
+          str(os.getpid()), 'SIGTERM')

@@ -2,23 +2,11 @@
 
 import errno
 import subprocess
-import sys
 
 import pytest
 
 from impala_tf.runtime import child
 from tests.fixtures import programs
-
-# Starts the given program, prints its process id, and waits to be killed.
-_PARENT = """
-import os, subprocess, sys
-child = subprocess.Popen([
-    sys.executable, '-m', 'impala_tf.runtime.child', str(os.getpid()),
-    *sys.argv[1:]])
-print(child.pid, flush=True)
-child.wait()
-"""
-_PROGRAM = 'tests.fixtures.batch_program'
 
 
 def test_process_that_is_deaf_ends_some_time_after_its_supervisor():
@@ -101,26 +89,3 @@ finally:
       line = process.stdout.readline()
     output, errors = process.communicate(timeout=programs.DEADLINE_SECS)
   assert output == 'parent has gone: True\n' and words in errors
-
-
-# A stubborn program ignores all signals but SIGKILL.
-@pytest.mark.parametrize('signal_name, mode', [
-    ('SIGKILL', 'stubborn'), ('SIGTERM', 'long')])
-def test_program_gets_the_signal_when_its_parent_dies(
-    tmp_path, signal_name, mode):
-  with programs.running('-c', _PARENT, signal_name, _PROGRAM, mode, 'bound',
-                        tmp_path) as parent:
-    pid = int(parent.stdout.readline())
-    programs.wait_until((tmp_path / f'pid_bound_{pid}').exists, 'its start')
-    assert programs.is_alive(pid)
-    programs.kill(parent.pid)
-    programs.wait_until(lambda: not programs.is_alive(pid), 'its end')
-
-
-def test_program_whose_parent_is_dead_already_never_starts(tmp_path):
-  ran = subprocess.run(
-      [sys.executable, '-m', 'impala_tf.runtime.child', '1', 'SIGKILL',
-       _PROGRAM, 'short', 'bound', str(tmp_path)],
-      cwd=programs.ROOT, timeout=programs.DEADLINE_SECS)
-  assert ran.returncode == 1
-  assert not list(tmp_path.iterdir())
