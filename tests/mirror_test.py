@@ -18,8 +18,7 @@ COVERED_ELSEWHERE = {
         'tests/algorithms/table_test.py', 'has fields, which rows fill'),
     **{f'impala_tf/roles/{name}.py': (
         'tests/roles/in_process_test.py', 'is run by that')
-       for name in ('endpoint', 'learner_parts', 'learner_with_actors',
-                    'learning')},
+       for name in ('learner_parts', 'learner_with_actors', 'learning')},
     **{f'impala_tf/{name}.py': (
         'tests/roles/shared_parameters_test.py', 'is run by that')
        for name in ('a3c/parameter_server', 'roles/a3c_workers')},

@@ -16,9 +16,9 @@ import tensorflow as tf
 from impala_tf import config as config_lib
 from impala_tf import types
 from impala_tf.a3c import store as store_lib
-from impala_tf.a3c import worker as worker_lib
 from impala_tf.agents import acting
 from impala_tf.core import experiment
+from impala_tf.core import weights
 from impala_tf.envs import environment as environment_lib
 from impala_tf.optimizers import hyperparameters as hyperparameters_lib
 from impala_tf.runs import skipped_updates
@@ -56,7 +56,8 @@ class ParameterServer:
     self.saved.num_updates = self.num_updates
     self.saved.num_frames = self.num_frames
     self._assign = acting.make_assign(self.agent.trainable_variables)
-    parameters = worker_lib.flatten(self.agent)
+    self._flatten = weights.make_snapshot(self.agent.trainable_variables)
+    parameters = self._flatten()
     name = config.asynchronous.optimizer
     shape = [store_lib.num_slots(name, config.asynchronous.num_workers),
              parameters.size]
@@ -75,7 +76,7 @@ class ParameterServer:
     Raises ConfigError if this system has no such memory.
     """
     if not self.num_updates.numpy():  # The parameters may be another run's.
-      self.memory.target_parameters.assign(worker_lib.flatten(self.agent))
+      self.memory.target_parameters.assign(self._flatten())
     try:
       store = store_lib.make(*reversed(self.memory.slots.shape))
     except (AttributeError, OSError) as error:
@@ -83,7 +84,7 @@ class ParameterServer:
           'workers need memory that processes share, which this system does '
           f"not have ({error}); set ExperimentConfig.algorithm to 'impala'"
       ) from error
-    store.parameters[:] = worker_lib.flatten(self.agent)
+    store.parameters[:] = self._flatten()
     store.target_parameters[:] = self.memory.target_parameters.numpy()
     for slot, values in zip(store.slots, self.memory.slots.numpy()):
       slot[:] = values

@@ -30,8 +30,6 @@ _FIRST = int(dm_env.StepType.FIRST)
 # padded to this or to the next power of two.
 _MIN_EPISODE_STEPS = 16
 
-GradientsFn = Callable[[types.Unroll], learner_lib.Gradients]
-
 
 class SegmentBuffer:
   """A buffer that assembles an unroll [T+1, 1] step by step.
@@ -138,7 +136,8 @@ class WorkersInTurn:
 
   def __init__(self, config: config_lib.Config, link: links.Link,
                agent: agent_lib.Agent, workers: Sequence[Worker],
-               gradients_fn: GradientsFn, seed: int):
+               gradients_fn: Callable[[types.Unroll], learner_lib.Gradients],
+               seed: int):
     """Stores the parts; `seed` is for sampling actions.
 
     `gradients_fn` computes those of an unroll [T+1, 1] at the agent's
@@ -250,9 +249,3 @@ class WorkersInTurn:
         gradient, worker.name, worker.slot, version,
         self._buffer.num_steps * worker.environment.frames_per_step, metrics,
         episode)
-
-
-def flatten(agent: agent_lib.Agent) -> np.ndarray:
-  """Copies an agent's trainable variables into one vector, float32 [P]."""
-  return np.concatenate([
-      variable.numpy().reshape(-1) for variable in agent.trainable_variables])

@@ -23,10 +23,10 @@ from impala_tf.runs import history
 from impala_tf.runs import model_card
 from impala_tf.runs import recorded_results
 from impala_tf.runs import run_directory
-from impala_tf.runtime import command_names
 from impala_tf.runtime import gpus
 from impala_tf.runtime import stop_signals
 from impala_tf.runtime import user_modules
+from impala_tf.runtime import wording
 from impala_tf.storage import files
 from impala_tf.storage import shipped
 
@@ -101,7 +101,7 @@ def main() -> None:
     raise
   size = sum(path.stat().st_size for path in output.rglob('*.*'))
   flags = ' '.join(['--episodes=1', *user_modules.flags()])
-  usage = f'{command_names.command("evaluate")} {output} {flags}'
+  usage = f'{wording.command("evaluate")} {output} {flags}'
   if args.format == 'saved_model':
     usage = f'model = tf.saved_model.load({str(output)!r})'
   print(f'{output} holds {loaded.checkpoint} of {args.run_dir}, '
@@ -125,7 +125,7 @@ def _add_card(directory: str, run_dir: str, config: config_lib.Config,
   if not results or any(
       result.frames != loaded.num_frames for result in results):
     number = loaded.checkpoint.rpartition('-')[2]
-    command = ' '.join([command_names.command('evaluate'), args.run_dir,
+    command = ' '.join([wording.command('evaluate'), args.run_dir,
                         f'--checkpoint={number}', *user_modules.flags()])
     raise config_lib.UserError(
         f'{path} has no score after {loaded.num_frames:,d} frames for the '

@@ -9,9 +9,9 @@ import os
 import sys
 
 import impala_tf
-from impala_tf.runtime import command_names
 from impala_tf.runtime import output
 from impala_tf.runtime import proxies
+from impala_tf.runtime import wording
 
 # Each is a module of this package, with its own --help.
 VERBS = {
@@ -49,7 +49,7 @@ def _run() -> int:
                       version=impala_tf.__version__)
   # With None it completes the verb if the shell asks for that.
   verb = parser.parse_args(sys.argv[1:2] if sys.argv[2:] else None).verb
-  sys.argv[:2] = [command_names.command(verb)]
+  sys.argv[:2] = [wording.command(verb)]
   return importlib.import_module(f'impala_tf.cli.{verb}').main()
 
 

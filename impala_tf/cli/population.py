@@ -26,7 +26,7 @@ from impala_tf.runs import metrics
 from impala_tf.runs import run_directory
 from impala_tf.runs import sweep_directory
 from impala_tf.runtime import batch
-from impala_tf.runtime import command_names
+from impala_tf.runtime import wording
 from impala_tf.sweeps import plan as plan_lib
 
 
@@ -110,7 +110,7 @@ class Program(sweep.Program):
     best_path = os.path.join(path, sweep_directory.BEST)
     suite_results.write_json(best_path, best)
     print(f'\nBest members: {best_path}; pictures: '
-          f'{command_names.command("report")} {shlex.quote(path)}')
+          f'{wording.command("report")} {shlex.quote(path)}')
 
 
 @program.returning_exit_code

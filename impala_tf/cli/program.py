@@ -13,10 +13,10 @@ from impala_tf import config as config_lib
 from impala_tf.envs import environment
 from impala_tf.runs import run_directory
 from impala_tf.runtime import child
-from impala_tf.runtime import command_names
 from impala_tf.runtime import private_network
 from impala_tf.runtime import program as program_lib
 from impala_tf.runtime import user_modules
+from impala_tf.runtime import wording
 from impala_tf.storage import files
 
 
@@ -139,7 +139,7 @@ def conclude(run_dir: str, signum: int | None) -> int:
   quoted = shlex.quote(run_dir)
   if signum is None:
     flags = shlex.join(user_modules.flags())
-    evaluate = command_names.command('evaluate')
+    evaluate = wording.command('evaluate')
     print(f'Done; evaluate with {evaluate} {quoted} {flags}'.rstrip())
     return 0
   print(run_directory.describe_stop(

@@ -11,12 +11,12 @@ from impala_tf.cli import options
 from impala_tf.cli import program
 from impala_tf.cli.roles import flags as role_flags
 from impala_tf.roles import beginning
-from impala_tf.roles import endpoint
 from impala_tf.roles import local_run
 from impala_tf.runs import profiling
 from impala_tf.runs import progress
 from impala_tf.runs import run_directory
 from impala_tf.runs import tracking
+from impala_tf.runtime import control as control_lib
 from impala_tf.runtime import leftovers
 from impala_tf.runtime import output
 from impala_tf.runtime import sizing
@@ -45,7 +45,7 @@ def _train(args: argparse.Namespace, config: config_lib.Config, run_dir: str,
   if config.experiment.in_process:
     with leftovers.killed_at_end():
       return local_run.learn_here(
-          config, endpoint.Endpoint(run_dir, sharing=sharing), line)
+          config, control_lib.Endpoint(run_dir, sharing=sharing), line)
   newest = progress.NewestRow(run_dir)
   with local_run.supervisor(config, run_dir, chosen, sharing, args.profile,
                             args.evaluate) as supervisor:

@@ -14,7 +14,6 @@ from impala_tf.runtime import control as control_lib
 
 _POLL_SECS = 0.2
 
-
 # Function from samples of the queue, columns [n, N], and their number n to
 # time-major batches of them and of replayed unrolls.
 JoinFn = Callable[[tf.data.Dataset, int], Iterable[types.Unroll]]

@@ -10,8 +10,6 @@ from impala_tf.comms import unroll_filter
 from impala_tf.runtime import control as control_lib
 from impala_tf.runtime import interfaces
 
-AgreeFn = Callable[[bool, bool], tuple[bool, bool]]
-
 
 def train(batches: Iterator[Any], learner: interfaces.Learner,
           callbacks: Sequence[interfaces.Callback],
@@ -49,7 +47,8 @@ def train(batches: Iterator[Any], learner: interfaces.Learner,
 
 
 def read(reader: interfaces.Reader, control: control_lib.LoopControl,
-         agree: AgreeFn = lambda has_batch, must_stop: (has_batch, must_stop)
+         agree: Callable[[bool, bool], tuple[bool, bool]] =
+         lambda has_batch, must_stop: (has_batch, must_stop)
          ) -> Generator[Any, None, None]:
   """Yields batches as they come, until the process is to stop.
 

@@ -19,8 +19,8 @@ from impala_tf.config import population as population_config
 from impala_tf.core import learner as learner_lib
 from impala_tf.pbt import populations
 from impala_tf.pbt import rules
-from impala_tf.runtime import command_names
 from impala_tf.runtime import interfaces
+from impala_tf.runtime import wording
 from impala_tf.storage import checkpoint as checkpoint_lib
 from impala_tf.storage import files
 
@@ -80,13 +80,6 @@ class State(tf.Module):
     self.episodes.assign(tf.zeros_like(self.episodes))
     self.return_sums.assign(tf.zeros_like(self.return_sums))
     self.evolution.assign(evolution)
-
-
-def make_state(config: config_lib.Config) -> State | None:
-  """Makes a member's state; None for a run without a population."""
-  if not config.population.member_names:
-    return None
-  return State(len(rules.find_references(config)))
 
 
 class Member:
@@ -291,4 +284,4 @@ def check_place(run_dir: str, population: config_lib.PopulationConfig) -> None:
     raise config_lib.ConfigError(
         f'{os.path.abspath(run_dir)} is not the directory of a member: '
         f'PopulationConfig.members are {population.members}; start them with '
-        f'{command_names.command("population")}')
+        f'{wording.command("population")}')

@@ -8,7 +8,6 @@ import matplotlib.figure
 import numpy as np
 
 from impala_tf import config as config_lib
-from impala_tf.pbt import lineage
 from impala_tf.plots import intervals
 from impala_tf.plots import pictures
 from impala_tf.plots import populations
@@ -108,7 +107,7 @@ def draw(population_dir: str, sweep_dir: str,
     population = by_label[pair.population]
     curves = {name: _curve(population_dir, f'{pair.population}/{name}')
               for name in population.members}
-    return lineage.backtracked(lineage.ancestry(
+    return populations.backtracked(populations.ancestry(
         population.events, pair.members[0].run.setting), curves)
 
   def of_run(pair):

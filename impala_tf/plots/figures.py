@@ -8,7 +8,6 @@ from typing import Any, Mapping, Sequence
 import matplotlib.figure
 import matplotlib.ticker
 
-from impala_tf.pbt import lineage
 from impala_tf.plots import pictures
 from impala_tf.plots import populations
 from impala_tf.plots import runs as runs_lib
@@ -161,7 +160,7 @@ def _draw_curves(axes, population: populations.Population) -> None:
   for curve in population.curves.values():
     if curve:
       axes.plot(*zip(*curve), label='a member', **_PALE)
-  points = lineage.backtracked(population.ancestry, population.curves)
+  points = populations.backtracked(population.ancestry, population.curves)
   if points:
     axes.plot(*zip(*points), label="the best one's ancestry", **_DARK)
   axes.set_title('fitness')
@@ -169,11 +168,11 @@ def _draw_curves(axes, population: populations.Population) -> None:
 
 def _draw_schedule(axes, population: populations.Population, name: str) -> None:
   for member in population.members:
-    alone = [lineage.Stretch(
+    alone = [populations.Stretch(
         member, 0, math.inf, tuple(population.events[member]))]
-    _draw_steps(axes, population, lineage.values_along(alone, name), _PALE)
+    _draw_steps(axes, population, populations.values_along(alone, name), _PALE)
   _draw_steps(axes, population,
-              lineage.values_along(population.ancestry, name), _DARK)
+              populations.values_along(population.ancestry, name), _DARK)
   axes.set_yscale('log')
   axes.yaxis.set_minor_formatter(matplotlib.ticker.NullFormatter())
   axes.set_title(name.replace('_', ' '))

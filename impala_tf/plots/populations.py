@@ -1,11 +1,15 @@
-"""Populations, read from the directories of their members."""
+"""Populations, read from the directories of their members, and ancestries.
+
+An ancestry says who trained a member's present parameters, and when. Curves are
+drawn "by backtracking through the ancestry of copied checkpoints for selected
+instances" (Espeholt et al. 2018, appendix F).
+"""
 
 import math
 import os
-from typing import NamedTuple, Sequence
+from typing import Mapping, NamedTuple, Sequence
 
 from impala_tf.config import population as population_config
-from impala_tf.pbt import lineage
 from impala_tf.pbt import populations
 from impala_tf.pbt import rules
 from impala_tf.runs import gin_config
@@ -13,6 +17,19 @@ from impala_tf.runs import metrics
 from impala_tf.runs import sweep_directory
 from impala_tf.storage import files
 from impala_tf.sweeps import results as results_lib
+
+Events = Mapping[str, Sequence[populations.Event]]  # By member, oldest first.
+Point = tuple[float, float]
+
+
+class Stretch(NamedTuple):
+  """A stretch of an ancestry: training by one member."""
+  member: str  # Name of the member that trained.
+  # Its frames when it began: 0, or its frames when it copied its elder.
+  start: float
+  end: float  # Its frames at the end; infinity for the last stretch.
+  # Its decisions within, first the one at `start`, if any.
+  events: tuple[populations.Event, ...]
 
 
 class Population(NamedTuple):
@@ -24,14 +41,14 @@ class Population(NamedTuple):
   label: str  # Such as 'catch/default/seed_1'.
   members: list[str]  # That have begun, in the config's order.
   events: dict[str, list[populations.Event]]  # Decisions by member.
-  curves: dict[str, list[tuple[float, float]]]  # (frames, fitness) by member.
+  curves: dict[str, list[Point]]  # (frames, fitness) by member.
   returns: dict[str, float | None]  # Final ones by member; None if unknown.
   adapted: list[str]  # Hyper-parameters.
   best: str
 
   @property
-  def ancestry(self) -> list[lineage.Stretch]:
-    return lineage.ancestry(self.events, self.best)
+  def ancestry(self) -> list[Stretch]:
+    return ancestry(self.events, self.best)
 
 
 def load(path: str) -> list[Population]:
@@ -58,6 +75,55 @@ def decisions(found: Sequence[Population]) -> str:
          int(event.is_copy), *map(event.after.get, adapted))
         for population in found for member in population.members
         for event in population.events[member])])
+
+
+def ancestry(events: Events, member: str) -> list[Stretch]:
+  """Traces a member's present parameters back to the start, oldest first."""
+  stretches: list[Stretch] = []
+  end: float = math.inf
+  decisions = events[member]
+  while copies := [i for i, event in enumerate(decisions) if event.is_copy]:
+    copied = decisions[copies[-1]]
+    stretches.insert(0, Stretch(
+        member, copied.frames, end, tuple(decisions[copies[-1]:])))
+    # The copied checkpoint was published after the elder's decision of that
+    # number. Each such step leads to an earlier time, so that there is an end.
+    assert copied.partner_evolution is not None  # It was a copy.
+    assert copied.partner_frames is not None
+    member, end = copied.partner, copied.partner_frames
+    decisions = events[member][:copied.partner_evolution]
+  return [Stretch(member, 0, end, tuple(decisions)), *stretches]
+
+
+def backtracked(stretches: Sequence[Stretch],
+                curves: Mapping[str, Sequence[Point]]) -> list[Point]:
+  """Joins the curve of an ancestry, from each member's (frames, value) points.
+
+  If an elder was ahead of the member that copied it, the curve continues with
+  the younger one's points. All points are in the order of frames.
+  """
+  points: list[Point] = []
+  for stretch in stretches:
+    points = [point for point in points if point[0] <= stretch.start]
+    points += [point for point in curves[stretch.member]
+               if stretch.start < point[0] <= stretch.end]
+  return points
+
+
+def values_along(stretches: Sequence[Stretch], name: str) -> list[Point]:
+  """Lists the values of a hyper-parameter along an ancestry (figure F.1).
+
+  Points (frames, value), at which each value began, are in the order of frames;
+  there are none before the first decision.
+  """
+  points: list[Point] = []
+  for stretch in stretches:
+    points = [point for point in points if point[0] <= stretch.start]
+    for event in stretch.events:
+      if not points:
+        points.append((0, event.before[name]))
+      points.append((event.frames, event.after[name]))
+  return points
 
 
 def _load(label: str, run_dirs: dict[str, str]) -> Population:

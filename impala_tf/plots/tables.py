@@ -2,7 +2,6 @@
 
 from typing import Sequence
 
-from impala_tf.pbt import lineage
 from impala_tf.plots import populations as populations_lib
 from impala_tf.plots import runs as runs_lib
 from impala_tf.plots import suite_tables
@@ -95,7 +94,7 @@ def population(members: populations_lib.Population) -> str:
         f'{mark}{name}{mark}',
         events[-1].fitness if events else None, members.returns[name],
         len(events), sum(event.is_copy for event in events),
-        ' → '.join(stretch.member for stretch in lineage.ancestry(
+        ' → '.join(stretch.member for stretch in populations_lib.ancestry(
             members.events, name)),
         *map(values.get, members.adapted)])
   return suite_tables.table(

@@ -7,10 +7,10 @@ import os
 from typing import Any, Iterator, NamedTuple, Sequence
 
 from impala_tf import config as config_lib
-from impala_tf.runtime import plurals
 from impala_tf.runtime import program
 from impala_tf.runtime import sizing
 from impala_tf.runtime import waiting
+from impala_tf.runtime import wording
 from impala_tf.storage import files
 
 _CONNECT_SECS = 10.
@@ -126,5 +126,5 @@ def num_places(nodes: Sequence[Resources], needs: Resources) -> int:
 
 def describe(nodes: Sequence[Resources]) -> str:
   """Describes nodes, as in '3 nodes (2 CPU; 2 CPU; 4 CPU, 1 GPU)'."""
-  return (f'{plurals.counted(len(nodes), "node")} '
+  return (f'{wording.counted(len(nodes), "node")} '
           f'({"; ".join(map(str, nodes))})')

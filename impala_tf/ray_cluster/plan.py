@@ -7,9 +7,8 @@ from typing import NamedTuple, Sequence
 from impala_tf import config as config_lib
 from impala_tf.ray_cluster import connection as ray_connection
 from impala_tf.runs import gin_config
-from impala_tf.runtime import command_names
-from impala_tf.runtime import plurals
 from impala_tf.runtime import sizing
+from impala_tf.runtime import wording
 from impala_tf.storage import files
 
 _Nodes = Sequence[ray_connection.Resources]
@@ -41,7 +40,7 @@ class Plan:
     if config.learner_plays:
       raise config_lib.UserError(
           "with ActorConfig.synchronisation = 'step' the learner plays by "
-          f'itself, on one machine; use {command_names.command("train")}')
+          f'itself, on one machine; use {wording.command("train")}')
     gpus = args.learner_gpus
     if gpus is None:
       gpus = float(any(node.gpus >= 1 for node in nodes))
@@ -65,7 +64,7 @@ class Plan:
               or sizing.num_actors(config, room))
     if number > room:
       raise config_lib.UserError(
-          f'the cluster has room for {plurals.counted(room, "actor")} of '
+          f'the cluster has room for {wording.counted(room, "actor")} of '
           f'{self.needs.actor} each beside {", ".join(others)}, not for '
           f'{number}: it has {ray_connection.describe(nodes)}; add nodes, or '
           'give smaller --actor_cpus or --num_actors')
@@ -96,7 +95,7 @@ class Plan:
          self.needs.actor),
         ('evaluator', 1, self.needs.evaluator)):
       if needs is not None:
-        print(f'  {plurals.counted(number, noun)} with {needs} each')
+        print(f'  {wording.counted(number, noun)} with {needs} each')
 
 
 def _number_before(run_dir: str | None) -> int | None:

@@ -14,6 +14,7 @@ from the list of tables, a call with a deadline: sampling a table would wait for
 ever if the server died.
 """
 
+import contextlib
 import dataclasses
 import math
 import threading
@@ -27,8 +28,8 @@ import tensorflow as tf
 
 from impala_tf import config as config_lib
 from impala_tf.comms import reverb_calls
-from impala_tf.runtime import command_names
 from impala_tf.runtime import control as control_lib
+from impala_tf.runtime import wording
 
 DONE = 1000  # Thousandths.
 _MAX_LEAD = 10
@@ -156,9 +157,7 @@ def reports(infos: Mapping[str, Any]) -> Mapping[int, Report]:
 class Link:
   """An agent's connection to a shared replay, kept by a thread.
 
-  Attributes:
-    pace: pace of the agents.
-    infos: newest list of the server's tables, with their sizes.
+  `infos` is the newest list of the server's tables, with their sizes.
   """
 
   def __init__(self, address: str, agent: int, fingerprint: int,
@@ -199,7 +198,7 @@ class Link:
     if not agents:
       raise config_lib.ConfigError(
           f'what listens at {self._address} is no shared replay; start one '
-          f'with {command_names.command("role")} replay, and give its address')
+          f'with {wording.command("role")} replay, and give its address')
     if f'{_UNROLLS}{fingerprint}' not in self.infos:
       raise config_lib.ConfigError(
           f'the replay at {self._address} is for unrolls of another config; '
@@ -295,11 +294,9 @@ class Link:
 
   def _flush(self) -> bool:
     """Waits for pending items, at most 2 s; returns whether all arrived."""
-    try:
+    with contextlib.suppress(reverb.errors.DeadlineExceededError):
       self._writer.flush(timeout_ms=1000 * _TIMEOUT_SECS)
       self._is_pending = False
-    except reverb.errors.DeadlineExceededError:
-      pass
     return not self._is_pending
 
 

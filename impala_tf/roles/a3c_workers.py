@@ -19,7 +19,6 @@ from impala_tf.core import experiment
 from impala_tf.core import learner as learner_lib
 from impala_tf.core import weights
 from impala_tf.optimizers import hyperparameters as hyperparameters_lib
-from impala_tf.roles import endpoint as endpoint_lib
 from impala_tf.runtime import control as control_lib
 from impala_tf.runtime import cores
 from impala_tf.runtime import sizing
@@ -47,17 +46,6 @@ def find_store(config: config_lib.Config, address: str
         "they run on its machine, in its container, as its user; only those of "
         "'a3c' run anywhere")
   return store
-
-
-def connect(config: config_lib.Config, address: str,
-            control: control_lib.ActorControl, agent: agent_lib.Agent,
-            target_agent: agent_lib.Agent | None) -> links.Link:
-  """Makes a link through tables once there are parameters to fetch."""
-  del target_agent  # See `find_store`.
-  fetcher = weights.Fetcher(address, agent.published_variables,
-                            config_table.table_name(config), may_share=False)
-  fetcher.wait(control.poll)
-  return links.TableLink(address, fetcher)
 
 
 def make_workers(config: config_lib.Config, make_link: MakeLinkFn, task: int,
@@ -117,7 +105,7 @@ def check_processes(config: config_lib.Config, task: int,
 
 def run_actor(config: config_lib.Config, address: str, seed: int, task: int,
               control: control_lib.ActorControl,
-              sharing: endpoint_lib.Sharing = endpoint_lib.NOT_SHARED,
+              sharing: control_lib.Sharing = control_lib.NOT_SHARED,
               core: int | None = None) -> None:
   """Runs a process of workers until KeyboardInterrupt.
 
@@ -135,9 +123,15 @@ def run_actor(config: config_lib.Config, address: str, seed: int, task: int,
   sizing.set_threads(1)
   control.wait_for_learner()
   store = find_store(config, address)
-  make_link = (
-      functools.partial(connect, config, address, control)
-      if store is None else functools.partial(links.MemoryLink, config, store))
+
+  def make_link(agent, target_agent):
+    if store is not None:
+      return links.MemoryLink(config, store, agent, target_agent)
+    fetcher = weights.Fetcher(address, agent.published_variables,
+                              config_table.table_name(config), may_share=False)
+    fetcher.wait(control.poll)
+    return links.TableLink(address, fetcher)
+
   workers = make_workers(config, make_link, task, num_processes, seed)
   with stop_signals.Closing(workers):
     # The table's calls raise by themselves.

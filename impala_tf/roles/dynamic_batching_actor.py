@@ -163,7 +163,11 @@ class SynchronousDynamicActor(DynamicActor):
       self._buffer.record(self._t[rows], env_output, agent_output, rows)
       self._t[rows] += 1
       lap('assembly')
-      self._hold(rows[is_last], *_select((env_output, core_state), is_last))
+      # These are held: their outputs and memory begin the next unroll.
+      environment_lib.put_rows(
+          (self._x_0, self._core_state), rows[is_last],
+          _select((env_output, core_state), is_last))
+      self._write(rows[is_last])
       num_held += np.count_nonzero(is_last)
     self._writer.flush()
     lap('queue_full')
@@ -177,13 +181,6 @@ class SynchronousDynamicActor(DynamicActor):
     self._buffer.record(0, x_0, agent_output)
     self._t[:] = 1
     self.stopwatch.lap('assembly')
-
-  def _hold(self, rows: np.ndarray, x_0: types.EnvOutput,
-            core_state: Any) -> None:
-    """Sends unrolls of some environments; keeps their outputs and memory."""
-    environment_lib.put_rows(
-        (self._x_0, self._core_state), rows, (x_0, core_state))
-    self._write(rows)
 
 
 def _select(arrays: Any, rows: np.ndarray) -> Any:

@@ -8,7 +8,6 @@ from impala_tf import config as config_lib
 from impala_tf.algorithms import table as algorithms
 from impala_tf.core import loop
 from impala_tf.core import queue as queue_lib
-from impala_tf.roles import endpoint as endpoint_lib
 from impala_tf.roles import learner_parts
 from impala_tf.roles import learner_with_actors
 from impala_tf.roles import learning
@@ -19,7 +18,7 @@ from impala_tf.runtime import learner_group
 from impala_tf.runtime import sizing
 
 
-def run(config: config_lib.Config, endpoint: endpoint_lib.Endpoint,
+def run(config: config_lib.Config, endpoint: control_lib.Endpoint,
         control: control_lib.LoopControl, reports: interfaces.Reports) -> bool:
   """Plays and learns in turns; returns whether the run is done.
 

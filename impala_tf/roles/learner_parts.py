@@ -17,9 +17,9 @@ from impala_tf.core import weights
 from impala_tf.envs import environment as environment_lib
 from impala_tf.pbt import member as member_lib
 from impala_tf.replay import shared_replay
-from impala_tf.roles import endpoint as endpoint_lib
 from impala_tf.roles import learner_state
 from impala_tf.runs import training_log
+from impala_tf.runtime import control as control_lib
 from impala_tf.runtime import learner_group
 from impala_tf.runtime import precision
 from impala_tf.runtime import sizing
@@ -60,7 +60,7 @@ class LearnerParts(NamedTuple):
         device='/cpu:0' if len(devices) > 1 else devices[0])
 
 
-def make(announced: config_lib.Config, endpoint: endpoint_lib.Endpoint,
+def make(announced: config_lib.Config, endpoint: control_lib.Endpoint,
          learners: learner_group.Learners) -> LearnerParts:
   """Makes the learner's parts, restores the newest checkpoint, publishes it.
 
@@ -118,7 +118,7 @@ def make(announced: config_lib.Config, endpoint: endpoint_lib.Endpoint,
   return parts
 
 
-def _make_reader(parts: LearnerParts, sharing: endpoint_lib.Sharing,
+def _make_reader(parts: LearnerParts, sharing: control_lib.Sharing,
                  frames_per_update: int) -> batches_lib.BatchReader:
   config, link = parts.config, parts.link
   address, agent = sharing

@@ -58,18 +58,17 @@ def make(config: config_lib.Config,
   A3C's architecture has no strategy.
   """
   learner: Any
+  num_levels = len(levels_lib.expand(config.environment.level))
   others: dict[str, tf.Module] = {}
   if algorithms.architecture(config) == algorithms.SHARED_PARAMETERS:
     learner = parameter_server.ParameterServer(config, environment)
     others['asynchronous'] = learner.memory
   else:
     learner = experiment.make_learner(config, environment, strategy)
-    member = member_lib.make_state(config)
-    if member is not None:
-      others[POPULATION] = member
+    if config.population.member_names:
+      others[POPULATION] = member_lib.State(num_levels)
   return State(
-      learner,
-      training_log.Totals(len(levels_lib.expand(config.environment.level))),
+      learner, training_log.Totals(num_levels),
       hyperparameters_lib.ConfiguredValues(learner.hyperparameters), others)
 
 

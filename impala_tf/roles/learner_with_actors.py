@@ -15,7 +15,6 @@ from impala_tf.core import weights
 from impala_tf.envs import env_processes
 from impala_tf.roles import batched_a2c
 from impala_tf.roles import dynamic_batching_actor
-from impala_tf.roles import endpoint as endpoint_lib
 from impala_tf.roles import learner_parts
 from impala_tf.roles import learning
 from impala_tf.runtime import control as control_lib
@@ -29,7 +28,7 @@ from impala_tf.runtime import stop_signals
 AnyActor = actor_lib.Actor | dynamic_batching_actor.DynamicActor
 
 
-def run_learner(config: config_lib.Config, endpoint: endpoint_lib.Endpoint,
+def run_learner(config: config_lib.Config, endpoint: control_lib.Endpoint,
                 control: control_lib.LoopControl, reports: interfaces.Reports,
                 join: Callable[[], learner_group.Learners] =
                 learner_group.alone) -> bool:
@@ -47,7 +46,7 @@ def run_learner(config: config_lib.Config, endpoint: endpoint_lib.Endpoint,
 
 def start_actor(config: config_lib.Config, address: str, seed: int, task: int,
                 control: control_lib.ActorControl,
-                sharing: endpoint_lib.Sharing, run_table: str | None = None
+                sharing: control_lib.Sharing, run_table: str | None = None
                 ) -> AnyActor:
   """Waits for the learner and makes an actor with its parameters.
 
@@ -85,7 +84,7 @@ def start_actor(config: config_lib.Config, address: str, seed: int, task: int,
 
 def run_actor(config: config_lib.Config, address: str, seed: int, task: int,
               control: control_lib.ActorControl,
-              sharing: endpoint_lib.Sharing = endpoint_lib.NOT_SHARED,
+              sharing: control_lib.Sharing = control_lib.NOT_SHARED,
               core: int | None = None) -> None:
   """Runs an actor's process, which plays until KeyboardInterrupt.
 

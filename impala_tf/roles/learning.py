@@ -83,8 +83,8 @@ def learn(parts: learner_parts.LearnerParts,
           0. if options.in_process else options.log_interval_secs,
           options.log_interval_updates,
           config.environment.episode_metric_names),
-      learner, parts.state.totals, _gauges(parts, skipped),
-      level_log, gather, reports.on_row)
+      learner, parts.state.totals, _gauges(parts, skipped), level_log, gather,
+      reports.on_row)
   checkpoints = training_log.Checkpoints(
       options.checkpoint_interval_secs, parts.save, learner, log)
   done = False

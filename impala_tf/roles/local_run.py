@@ -11,7 +11,6 @@ from typing import Any, Callable, NamedTuple, Sequence
 
 from impala_tf import config as config_lib
 from impala_tf.roles import beginning
-from impala_tf.roles import endpoint as endpoint_lib
 from impala_tf.runs import progress
 from impala_tf.runs import run_directory
 from impala_tf.runtime import control as control_lib
@@ -78,7 +77,7 @@ def begun(run_dir: str, config: config_lib.Config, chosen: Ports,
 
 @contextlib.contextmanager
 def supervisor(config: config_lib.Config, run_dir: str, chosen: Ports,
-               sharing: endpoint_lib.Sharing = endpoint_lib.NOT_SHARED,
+               sharing: control_lib.Sharing = control_lib.NOT_SHARED,
                profile: bool = False, evaluate: bool = False,
                is_done: Callable[[], bool] | None = None):
   """Yields the supervisor of a run's processes, which have cores meanwhile.
@@ -178,7 +177,7 @@ class LearnerProcess:
     wait.poll(cause)
 
 
-def learn_here(config: config_lib.Config, endpoint: endpoint_lib.Endpoint,
+def learn_here(config: config_lib.Config, endpoint: control_lib.Endpoint,
                line: progress.ProgressLine, callbacks: Sequence[Any] = (),
                check: Callable[[], None] | None = None,
                signals: stop_signals.StopSignals | None = None) -> int | None:

@@ -11,9 +11,9 @@ from impala_tf import config as config_lib
 from impala_tf.runs import gin_config
 from impala_tf.runs import run_directory
 from impala_tf.runs import video as video_lib
-from impala_tf.runtime import plurals
 from impala_tf.runtime import stop_signals
 from impala_tf.runtime import user_modules
+from impala_tf.runtime import wording
 from impala_tf.storage import files
 from impala_tf.storage import shipped
 from impala_tf.suites import levels as levels_lib
@@ -144,7 +144,7 @@ def play_in_turn(games: Games, config: config_lib.Config, levels: Sequence[str],
     episodes = games.episodes or (suite.episodes if suite else _EPISODES)
     num_envs = min(episodes, games.num_envs)
     slow = threading.Timer(SLOW_SECS, print, [
-        f'making {plurals.counted(num_envs, "environment")} of {level} '
+        f'making {wording.counted(num_envs, "environment")} of {level} '
         '(--num_envs for fewer)'], {'flush': True})
     slow.start()
     try:

@@ -25,7 +25,6 @@ from impala_tf.core import transport
 from impala_tf.core import weights
 from impala_tf.roles import a3c_workers
 from impala_tf.roles import beginning
-from impala_tf.roles import endpoint as endpoint_lib
 from impala_tf.roles import learner_state
 from impala_tf.runs import skipped_updates
 from impala_tf.runs import training_log
@@ -108,7 +107,7 @@ class Learner:
           functools.partial(log.is_done, options))
 
 
-def run_learner(config: config_lib.Config, endpoint: endpoint_lib.Endpoint,
+def run_learner(config: config_lib.Config, endpoint: control_lib.Endpoint,
                 control: control_lib.LoopControl, reports: interfaces.Reports,
                 join: Callable[[], learner_group.Learners] =
                 learner_group.alone) -> bool:
@@ -139,7 +138,7 @@ def run_learner(config: config_lib.Config, endpoint: endpoint_lib.Endpoint,
 
 def run_in_process(config: config_lib.Config, run_dir: str,
                    control: control_lib.LoopControl,
-                   reports: interfaces.Reports = interfaces.NO_REPORTS,
+                   reports: interfaces.Reports,
                    updates_a_row: int = 100) -> bool:
   """Has all workers take turns in this process: the same numbers every time.
 

@@ -10,23 +10,16 @@ import signal
 import sys
 import tempfile
 import threading
-from typing import (
-  Any,
-  Callable,
-  Iterator,
-  Mapping,
-  NamedTuple,
-  Sequence,
-)
+from typing import Any, Callable, Iterator, Mapping, NamedTuple, Sequence
 
 from impala_tf import config as config_lib
 from impala_tf.roles import beginning
-from impala_tf.roles import endpoint
 from impala_tf.roles import local_run
 from impala_tf.runs import gin_config
 from impala_tf.runs import metrics
 from impala_tf.runs import progress
 from impala_tf.runs import run_directory
+from impala_tf.runtime import control as control_lib
 from impala_tf.runtime import output
 from impala_tf.runtime import proxies
 from impala_tf.runtime import sizing
@@ -103,8 +96,8 @@ def train(config: config_lib.Config | str, run_dir: str | None = None, *,
     if not config.experiment.in_process:
       check = stack.enter_context(_supervised_actors(config, run_dir, chosen))
     signum = local_run.learn_here(
-        config, endpoint.Endpoint(run_dir, chosen.reverb[0]), line, callbacks,
-        check, stop_signals.StopSignals(note_first_only=True))
+        config, control_lib.Endpoint(run_dir, chosen.reverb[0]), line,
+        callbacks, check, stop_signals.StopSignals(note_first_only=True))
   if signum is not None:
     print(run_directory.describe_stop(
         run_dir, f'the same call with run_dir={run_dir!r}'), flush=True)

@@ -10,7 +10,7 @@ import subprocess
 from typing import NamedTuple, Sequence
 
 from impala_tf import config as config_lib
-from impala_tf.runtime import plurals
+from impala_tf.runtime import wording
 
 _VISIBLE = 'CUDA_VISIBLE_DEVICES'
 _QUERY = ('nvidia-smi', '--format=csv,noheader',
@@ -47,7 +47,7 @@ def take(index: int, number: int) -> None:
   if 0 < len(names) < number:
     raise config_lib.ConfigError(
         f'LearnerConfig.num_learners: {number} learners on a machine with '
-        f'{plurals.counted(len(names), "GPU")}, of which each needs one; have '
+        f'{wording.counted(len(names), "GPU")}, of which each needs one; have '
         f'fewer, or learn on the CPU with {_VISIBLE}=')
   if names:
     os.environ[_VISIBLE] = names[index]
@@ -77,7 +77,7 @@ def explain() -> str | None:
   if obstacle:
     return f'{obstacle}: learning on the CPU; docs/gpu.md says more'
   kinds = ' or '.join(dict.fromkeys(gpu.name for gpu in gpus))
-  return f'{plurals.counted(len(names), "GPU")} to learn on: {kinds}'
+  return f'{wording.counted(len(names), "GPU")} to learn on: {kinds}'
 
 
 def _visible(number: int) -> list[str]:

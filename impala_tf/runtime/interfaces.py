@@ -67,6 +67,3 @@ class Reports(NamedTuple):
   on_row: Callable[[dict[str, Any]], None] = lambda row: None
   callbacks: Sequence[Callback] = ()  # The user's, called after each update.
   profile: bool = False  # Whether to record a few updates for TensorBoard.
-
-
-NO_REPORTS = Reports()

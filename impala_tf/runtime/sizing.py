@@ -12,8 +12,8 @@ import pathlib
 from typing import NamedTuple, Sequence
 
 from impala_tf import config as config_lib
-from impala_tf.runtime import plurals
 from impala_tf.runtime import precision
+from impala_tf.runtime import wording
 from impala_tf.suites import levels as levels_lib
 
 # With fewer environments, inference and fetching parameters cost too much a
@@ -42,10 +42,8 @@ def memory_bytes(limit_paths: Sequence[str] = _CGROUP_LIMITS) -> int:
   """Returns the memory of this machine or its container in bytes."""
   limits = [os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES')]
   for path in limit_paths:
-    try:
+    with contextlib.suppress(OSError, ValueError):  # Not there, or 'max'.
       limits.append(int(pathlib.Path(path).read_text()))
-    except (OSError, ValueError):  # Not there, or 'max'.
-      pass
   return min(limits)
 
 
@@ -54,7 +52,7 @@ class _Size(NamedTuple):
   reason: str = 'as configured'
 
   def line(self, noun: str, ending: str = '') -> str:
-    return f'{plurals.counted(self.number, noun)}{ending} ({self.reason})'
+    return f'{wording.counted(self.number, noun)}{ending} ({self.reason})'
 
 
 def _choose(config: config_lib.Config, cores: int | None = None
@@ -71,13 +69,13 @@ def _actors(config: config_lib.Config, cores: int) -> _Size:
   actor, num_learners = config.actor, config.learner.num_learners
   if actor.num_actors is not None:
     return _Size(actor.num_actors)
-  of_cores = plurals.counted(cores, 'core')
+  of_cores = wording.counted(cores, 'core')
   reason = f'one for each of {of_cores}'
   if _is_synchronous(config):
     reason = (f'{of_cores}, such that their environments play a batch of '
               f'{config.learner.batch_size}')
   elif actor.env_processes:
-    processes = plurals.counted(actor.env_processes, 'environment process')
+    processes = wording.counted(actor.env_processes, 'environment process')
     reason = f'{of_cores} with {processes} for each actor, but at least one'
   if num_learners > 1:
     reason += ', as many for each learner'
@@ -101,7 +99,7 @@ def _envs(config: config_lib.Config, num_processes: int) -> _Size:
     number = max(_MIN_ENVS, min(most, wanted))
   num_levels = len(levels_lib.expand(config.environment.level))
   number = _shared_evenly(number, num_processes, num_levels, most)
-  unrolls = plurals.counted(num_unrolls, 'new unroll')
+  unrolls = wording.counted(num_unrolls, 'new unroll')
   reason = (f'{_MIN_ENVS} to {most}, such that about {_BATCHES_IN_PLAY} '
             f'batches of {unrolls} are being played')
   if num_levels > 1:
@@ -111,7 +109,7 @@ def _envs(config: config_lib.Config, num_processes: int) -> _Size:
 
 def _threads(config: config_lib.Config, cores: int) -> _Size:
   num_learners = config.learner.num_learners
-  of_cores = plurals.counted(cores, 'core')
+  of_cores = wording.counted(cores, 'core')
   if config.learner.num_threads is not None:
     return _Size(config.learner.num_threads)
   if _is_synchronous(config):
@@ -188,17 +186,17 @@ def _check(config: config_lib.Config, num_actors: int, num_processes: int,
   """Raises ConfigError if a learner, level or process would have no work."""
   num_learners, batch_size = (
       config.learner.num_learners, config.learner.batch_size)
-  environments = plurals.counted(num_envs, 'environment')
+  environments = wording.counted(num_envs, 'environment')
   if num_actors < num_learners:
     raise config_lib.ConfigError(
         f'{num_learners} learners cannot share '
-        f'{plurals.counted(num_actors, "actor process")}; raise '
+        f'{wording.counted(num_actors, "actor process")}; raise '
         f'ActorConfig.num_actors to {num_learners} at least')
   if _is_synchronous(config) and num_processes * num_envs != batch_size:
     raise config_lib.ConfigError(
         f'ActorConfig.synchronisation = {config.actor.synchronisation!r} needs '
         'an environment for each unroll of an update, but '
-        f'{plurals.counted(num_processes, "process")} with {environments} each '
+        f'{wording.counted(num_processes, "process")} with {environments} each '
         f'are no batch of {batch_size}; set LearnerConfig.batch_size to '
         f'{num_processes * num_envs}, or leave out ActorConfig.num_actors and '
         'ActorConfig.num_envs')
@@ -214,7 +212,7 @@ def _check(config: config_lib.Config, num_actors: int, num_processes: int,
     at_least = math.ceil(num_levels / num_processes)
     raise config_lib.ConfigError(
         f'{num_levels} levels ({levels_lib.short_name(level)}) cannot be '
-        f'shared out over {plurals.counted(num_processes, "actor process")} '
+        f'shared out over {wording.counted(num_processes, "actor process")} '
         f'with {environments} each; raise ActorConfig.num_envs to {at_least} '
         'at least')
 

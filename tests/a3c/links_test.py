@@ -237,5 +237,5 @@ def test_loop_hears_of_an_intake_that_failed(tmp_path):
   learner = _Learner(tmp_path, fail)
   learner.link().push(learner.contribution())
   with pytest.raises(RuntimeError, match='applying gradients failed'):
-    learner.parts.learn(control_lib.LoopControl(), interfaces.NO_REPORTS,
+    learner.parts.learn(control_lib.LoopControl(), interfaces.Reports(),
                         on_poll=learner.check_intake)

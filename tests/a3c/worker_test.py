@@ -19,6 +19,7 @@ from impala_tf.core import learner as learner_lib
 from impala_tf.envs import catch
 from impala_tf.maths import distributions
 from impala_tf.optimizers import hyperparameters
+from tests.fixtures import parameters
 
 _NUM_WORKERS = 2
 
@@ -87,8 +88,8 @@ class _Process:
       agents[-1].build(environments[0].observation_spec())
     self.agent, self.target = agents
     self.store = store_lib.make(
-        worker_lib.flatten(self.agent).size, _NUM_WORKERS)
-    self.store.parameters[:] = worker_lib.flatten(self.agent)
+        parameters.flatten(self.agent).size, _NUM_WORKERS)
+    self.store.parameters[:] = parameters.flatten(self.agent)
     self.workers = [
         worker_lib.Worker(f'worker {i}', i, environment, (), seed=i)
         for i, environment in enumerate(environments)]
@@ -119,7 +120,7 @@ class _Process:
 
   def _gradients(self, unroll):
     self.unrolls.append(tf.nest.map_structure(lambda t: t.numpy(), unroll))
-    self.targets.append(worker_lib.flatten(self.target)[0])
+    self.targets.append(parameters.flatten(self.target)[0])
     return learner_lib.Gradients(
         [tf.ones_like(v) for v in self.agent.trainable_variables], (),
         {'rho/mean': tf.constant(1.)})
@@ -213,7 +214,7 @@ def test_steps_are_pushed_into_the_slot_of_their_worker():
   rates = [0.01 * (1 - frames / 1000) for frames in (5, 10, 14)]
   # The agent has what was there before the third.
   np.testing.assert_allclose(
-      made.store.parameters, worker_lib.flatten(made.agent) - 0.75 * rates[2],
+      made.store.parameters, parameters.flatten(made.agent) - 0.75 * rates[2],
       rtol=1e-4, atol=1e-6)
   assert made.store.counts == store_lib.Counts(14, 3, 1)
   records = made.records()
@@ -231,7 +232,7 @@ def test_target_agent_has_the_parameters_of_the_last_interval():
   # is what others have done since its parameters were pulled.
   assert made.targets == [7, 7, 7]
   shared = made.store.parameters.copy()
-  assert (shared != worker_lib.flatten(made.agent)).all()
+  assert (shared != parameters.flatten(made.agent)).all()
   np.testing.assert_array_equal(made.store.target_parameters, shared)
   made.run()
   assert made.targets[3] == shared[0] != made.store.parameters[0]

@@ -6,9 +6,9 @@ import pathlib
 import numpy as np
 import pytest
 
-from impala_tf.a3c import worker as worker_lib
 from impala_tf.agents import saved
 from impala_tf.runs import metrics
+from tests.fixtures import parameters
 from tests.fixtures import programs
 from tests.fixtures.faults import environments
 from tests.fixtures.faults import runs
@@ -75,7 +75,7 @@ def test_killed_worker_process_costs_its_segment_only(tmp_path, fault, shares):
     assert 0 < np.average(lags, weights=num_segments) < 8 + 2
   loaded = _agent(tmp_path)
   assert loaded.num_frames >= frames[-1]
-  assert np.isfinite(worker_lib.flatten(loaded.agent)).all()
+  assert np.isfinite(parameters.flatten(loaded.agent)).all()
   assert not programs.pids(f'--run_dir={tmp_path}')
   how = 'share parameters' if shares else 'send gradients'
   fault.report(f'kill -9 of one of two processes of workers that {how}',
@@ -122,6 +122,6 @@ def test_nan_of_one_worker_is_not_shared_with_the_other_process(
     _stop(run)
   assert 'not finite' in log and 'of worker' in log
   loaded = _agent(tmp_path)
-  assert np.isfinite(worker_lib.flatten(loaded.agent)).all()
+  assert np.isfinite(parameters.flatten(loaded.agent)).all()
   fault.report('a worker whose gradients are NaN for a while',
                'those gradients')

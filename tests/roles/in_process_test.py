@@ -10,9 +10,9 @@ from impala_tf import config as config_lib
 from impala_tf.agents import saved
 from impala_tf.core import experiment
 from impala_tf.core import queue as queue_lib
-from impala_tf.roles import endpoint
 from impala_tf.roles import evaluation
 from impala_tf.roles import learner_parts
+from impala_tf.runtime import control as control_lib
 from impala_tf.runtime import learner_group
 from impala_tf.runtime import precision
 from impala_tf.runtime import user_modules
@@ -449,7 +449,7 @@ def test_learners_compare_the_precision_that_the_machine_decided(
   learners = learner_group.alone()
   monkeypatch.setattr(learners, 'require_same', refuse)
   with pytest.raises(config_lib.UserError, match='they differ'):
-    learner_parts.make(config, endpoint.Endpoint(str(tmp_path)), learners)
+    learner_parts.make(config, control_lib.Endpoint(str(tmp_path)), learners)
 
 
 def test_numbers_of_episodes_are_columns_and_returns_are_not_scaled(

@@ -12,7 +12,6 @@ from impala_tf.agents import saved
 from impala_tf.core import weights
 from impala_tf.pbt import populations
 from impala_tf.pbt import rules
-from impala_tf.roles import endpoint
 from impala_tf.roles import in_process
 from impala_tf.runs import metrics
 from impala_tf.runtime import control as control_lib
@@ -69,9 +68,9 @@ def _take_turn(config, run_dir, control):
             populations.read_published(run_dir) != before)
 
   return in_process.run(
-      config, endpoint.Endpoint(run_dir),
+      config, control_lib.Endpoint(run_dir),
       dataclasses.replace(control, should_stop=should_stop),
-      interfaces.NO_REPORTS)
+      interfaces.Reports())
 
 
 def _numbers(directory):

@@ -11,7 +11,6 @@ import reverb
 
 from impala_tf import config as config_lib
 from impala_tf.a3c import store as store_lib
-from impala_tf.a3c import worker as worker_lib
 from impala_tf.agents import saved
 from impala_tf.comms import config_table
 from impala_tf.core import experiment
@@ -27,6 +26,7 @@ from impala_tf.runs import run_directory
 from impala_tf.runtime import control as control_lib
 from impala_tf.runtime import interfaces
 from tests.fixtures import hosts
+from tests.fixtures import parameters
 from tests.fixtures import programs
 from tests.fixtures import spoilt_catch
 
@@ -140,7 +140,7 @@ def test_stopped_run_goes_on_with_all_that_workers_share(
   moved = [bool(slot.any()) for slot in parts.store.slots]
   assert moved == ([True] if optimizer == 'shared_rmsprop' else [True] * 3)
   np.testing.assert_array_equal(
-      worker_lib.flatten(saved.load_agent(str(tmp_path)).agent),
+      parameters.flatten(saved.load_agent(str(tmp_path)).agent),
       parts.store.parameters)
   rows = _rows(config, tmp_path)
   assert [row['updates'] for row in rows] == list(range(1, len(rows) + 1))
@@ -154,7 +154,7 @@ def test_run_begins_with_another_ones_parameters_and_with_those_as_targets(
   source, new = str(tmp_path / 'source'), str(tmp_path / 'new')
   _rows(config, source)
   learner_state.write_first_checkpoint(config, new, source, 'newest')
-  learned = worker_lib.flatten(saved.load_agent(source).agent)
+  learned = parameters.flatten(saved.load_agent(source).agent)
   store = shared_parameters.Learner(config, new).store
   np.testing.assert_array_equal(store.parameters, learned)
   np.testing.assert_array_equal(store.target_parameters, learned)
@@ -230,7 +230,7 @@ def test_learner_that_waits_for_records_knows_who_has_the_lock(
   causes = []
   monkeypatch.setattr(holder, 'sync_target', lambda: parts.learn(
       control_lib.LoopControl(lambda: bool(causes), on_wait=causes.append),
-      interfaces.NO_REPORTS))
+      interfaces.Reports()))
   holder.add_frames(20, 20, {})
   assert f'process {os.getpid()} has the lock' in causes[0]
 

@@ -7,14 +7,13 @@ from impala_tf import config as config_lib
 from impala_tf.cli import command_line
 from impala_tf.cli import program
 from impala_tf.roles import beginning
-from impala_tf.roles import endpoint
 from impala_tf.runs import gin_config
 from impala_tf.runs import run_directory
 from impala_tf.runs import sharing as sharing_lib
-from impala_tf.runtime import command_names
-from impala_tf.runtime import plurals
+from impala_tf.runtime import control as control_lib
 from impala_tf.runtime import ports
 from impala_tf.runtime import waiting
+from impala_tf.runtime import wording
 
 # Flags of certain roles, and these.
 _ROLES_OF = {'allow_changes': 'learner', 'init_from': 'learner',
@@ -117,9 +116,9 @@ def add_training(parser: command_line.Parser, default: str = '') -> None:
                       'WANDB_PROJECT (docs/tracking.md)')
 
 
-def sharing(args: argparse.Namespace) -> endpoint.Sharing:
+def sharing(args: argparse.Namespace) -> control_lib.Sharing:
   """Returns the place that --replay_address and --agent give."""
-  return endpoint.Sharing(args.replay_address, args.agent or 0)
+  return control_lib.Sharing(args.replay_address, args.agent or 0)
 
 
 def load_config(args: argparse.Namespace, default: str | None = None
@@ -139,7 +138,7 @@ def load_config(args: argparse.Namespace, default: str | None = None
   if config.experiment.in_process and default is None:
     raise config_lib.UserError(
         'ExperimentConfig.in_process leaves no roles to others; set it to '
-        f'False, or use {command_names.command("train")}')
+        f'False, or use {wording.command("train")}')
   beginning.check_names(config)
   check_sharing(args)
   if args.replay_address is not None:
@@ -228,7 +227,7 @@ def learner_addresses(args: argparse.Namespace, number: int) -> list[str]:
   if len(addresses) != (number if number > 1 else 0):
     raise config_lib.UserError(
         f'LearnerConfig.num_learners is {number}, but --learners gives '
-        f'{plurals.counted(len(addresses), "address")}; give one of each of '
+        f'{wording.counted(len(addresses), "address")}; give one of each of '
         'several learners, commas between them')
   if number > 1:
     config_lib.check_range('--task of a learner', args.task, below=number)

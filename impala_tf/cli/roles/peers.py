@@ -16,9 +16,9 @@ from impala_tf.runs import gin_config
 from impala_tf.runs import run_directory
 from impala_tf.runtime import child as child_lib
 from impala_tf.runtime import control as control_lib
-from impala_tf.runtime import plurals
 from impala_tf.runtime import stop_signals
 from impala_tf.runtime import waiting as waiting_lib
+from impala_tf.runtime import wording
 from impala_tf.storage import files
 from impala_tf.suites import levels
 
@@ -133,7 +133,7 @@ def run_evaluator(args: argparse.Namespace) -> None:
     spread = f' ± {error:.2f}' if error is not None else ''
     learner.say(f'{row["frames"]:,d} frames: return '
                 f'{row["episode_return"]:.2f}{spread} '
-                f'({plurals.counted(row["episodes"], "game")})')
+                f'({wording.counted(row["episodes"], "game")})')
 
   evaluation.run_evaluator(config, args.address, output, args.seed or args.task,
                            learner.poll, on_row)

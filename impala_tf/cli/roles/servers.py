@@ -11,17 +11,17 @@ from impala_tf.algorithms import table as algorithms
 from impala_tf.cli import program
 from impala_tf.cli.roles import flags as role_flags
 from impala_tf.roles import beginning
-from impala_tf.roles import endpoint as endpoint_lib
 from impala_tf.roles import local_run
 from impala_tf.runs import gin_config
 from impala_tf.runs import progress
 from impala_tf.runs import run_directory
 from impala_tf.runs import sharing
 from impala_tf.runtime import child as child_lib
-from impala_tf.runtime import command_names
+from impala_tf.runtime import control as control_lib
 from impala_tf.runtime import leftovers
 from impala_tf.runtime import sizing
 from impala_tf.runtime import user_modules
+from impala_tf.runtime import wording
 from impala_tf.storage import files
 
 
@@ -85,7 +85,7 @@ def _learn(args: argparse.Namespace, config: config_lib.Config, run_dir: str,
   architecture = beginning.import_architecture(config)
   process.handle_signals()  # Before, there is nothing to save.
   _, port = role_flags.parse_address(args.address)
-  endpoint = endpoint_lib.Endpoint(run_dir, port, role_flags.sharing(args))
+  endpoint = control_lib.Endpoint(run_dir, port, role_flags.sharing(args))
   is_done = False
   with contextlib.suppress(local_run.Stopped):
     if args.replay_address is not None:
@@ -140,7 +140,7 @@ def run_learner(args: argparse.Namespace) -> int:
     if not config.learner_plays:
       last = sizing.fitted(sizing.fit(config).actor.num_actors) - 1
       numbers = f'{args.task} to {last} in steps of {len(addresses)}'
-      print(f'  its actors: {command_names.command("role")} actor '
+      print(f'  its actors: {wording.command("role")} actor '
             f'--address={shlex.quote(args.address)} '
             f'{shlex.join([*user_modules.flags(), "--task=N"])}, N = '
             f'{numbers if addresses else f"0 to {last}"}', flush=True)
