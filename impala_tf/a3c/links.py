@@ -94,7 +94,7 @@ class MemoryLink:
     self._num_syncs = -1  # Of the target agent's parameters.
 
   def pull(self) -> store_lib.Counts:
-    """Brings the agent up to date; returns counts from before that."""
+    """Copies the newest parameters; returns the counts read just before."""
     counts = self._store.counts
     self._assign(self._copy(self._store.parameters))
     if self._assign_target and counts.num_syncs != self._num_syncs:
@@ -121,7 +121,7 @@ class TableLink:
     self._writer = self._client.trajectory_writer(num_keep_alive_refs=1)
 
   def pull(self) -> store_lib.Counts:
-    """Fetches parameters; returns the counts behind them.
+    """Fetches parameters; returns the frames and updates that made them.
 
     Raises ConnectionError if the server does not answer, or is of another run.
     """
@@ -131,7 +131,7 @@ class TableLink:
     return store_lib.Counts(self._fetcher.frames, version, num_syncs=0)
 
   def push(self, contribution: Contribution) -> None:
-    """Waits until the queue has taken a contribution.
+    """Sends a contribution; waits until the queue has taken it.
 
     Raises ConnectionError without a server, ValueError for too many metrics.
     """

@@ -134,7 +134,7 @@ class SegmentReader:
 
 
 def _ends_of_episodes(records: Sequence[Record]) -> types.EnvOutput:
-  """Puts N records into environment outputs [2, N], for the log."""
+  """Converts N records to environment outputs [2, N] of T = 1, for the log."""
   ended = ['episode_return' in record for record in records]
   steps = np.full((2, len(records)), dm_env.StepType.MID, np.uint8)
   steps[1, ended] = int(dm_env.StepType.FIRST)

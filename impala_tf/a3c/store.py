@@ -174,7 +174,7 @@ class Store:
 
   def add_frames(self, num_frames: int, target_interval_frames: int,
                  record: dict[str, Any]) -> None:
-    """Counts an update and leaves a record of it, facts as JSON can hold.
+    """Counts an update and its frames, and keeps its record, data for JSON.
 
     If T has reached another multiple of the interval, this call replaces the
     target network by the shared parameters. Raises ValueError if the record is

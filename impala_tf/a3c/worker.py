@@ -88,7 +88,7 @@ class SegmentBuffer:
 
 
 class Worker:
-  """A worker: an environment, and its state of the shared agent.
+  """An A3C worker: an environment, and the memory of the agent in it.
 
   `env_output` is x_t, leading [1], `core_state` the memory before it, tensors
   [1, ...]. `agent_output` is the choice at x_t, None if there is none yet, and
@@ -127,7 +127,7 @@ class Worker:
 
   @property
   def is_terminal(self) -> bool:
-    """Whether nothing may be bootstrapped from x_t, or an episode ended."""
+    """Whether a segment ends at x_t: its discount is 0, or an episode ended."""
     return self.has_ended or not self.env_output.discount[0]
 
 

@@ -113,7 +113,7 @@ class Agent(tf.Module):
 
   @property
   def num_tasks(self) -> int | None:
-    """Number of tasks that values are normalised for; None for none."""
+    """Number of tasks whose values PopArt normalises; None without PopArt."""
     return self.popart.num_tasks if self.popart else None
 
   @property

@@ -97,13 +97,21 @@ def _distribution(description: Mapping[str, Any]) -> distributions.Distribution:
 
 
 class LoadedAgent(NamedTuple):
-  """An agent with its parameters, ready for `step` and `unroll`."""
+  """An agent with its parameters, ready for `step` and `unroll`.
+
+  Attributes:
+    agent: network and policy.
+    num_frames: environment frames that it has learned from.
+    checkpoint: name of the one that was read, like 'ckpt-1200'.
+    observation_spec: array of one environment.
+    config: of the network.
+    interface: `BatchedEnvironment.interface`; empty in older runs.
+  """
   agent: agent_lib.Agent
-  num_frames: int  # Environment frames that it has learned from.
-  checkpoint: str  # Name of the one that was read, like 'ckpt-1200'.
-  observation_spec: dm_env.specs.Array  # Of one environment.
+  num_frames: int
+  checkpoint: str
+  observation_spec: dm_env.specs.Array
   config: config_lib.AgentConfig
-  # `BatchedEnvironment.interface`; empty in runs from before it was kept.
   interface: Mapping[str, Any] = _NO_INTERFACE
 
 

@@ -16,7 +16,7 @@ _FRESH = 'starts fresh'
 def check(source: saved.LoadedAgent, observation_spec: dm_env.specs.Array,
           num_features: int, config: config_lib.AgentConfig,
           interface: Mapping[str, Any]) -> None:
-  """Raises UserError unless a new agent's network and observations match."""
+  """Raises UserError if a saved agent's network or observations differ."""
   def describe(spec, features, network, interface):
     return {'observations': f'{spec.dtype} {list(spec.shape)}',
             'features': features,
@@ -38,7 +38,7 @@ def check(source: saved.LoadedAgent, observation_spec: dm_env.specs.Array,
 
 def take_parameters(agent: agent_lib.Agent,
                     source: agent_lib.Agent) -> list[str]:
-  """Copies another agent's parameters if they mean the same.
+  """Copies another agent's parameters, except those of other actions or levels.
 
   The agents are of the same network and observations, see `check`. Heads and an
   LSTM's weights of the last action may be of other actions or levels, and then

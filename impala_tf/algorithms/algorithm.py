@@ -14,7 +14,7 @@ AfterStepFn = Callable[[agent_lib.Agent, Any, config_lib.Config], None]
 
 
 def makes(kind: type[agent_lib.Agent]) -> MakeAgentFn:
-  """Returns a `make_agent` for a class of agents without further options."""
+  """Returns a `make_agent` for a class with the arguments of `Agent`."""
   return lambda config, distribution, precision, compiled: kind(
       distribution, config.agent, precision, compiled)
 

@@ -159,7 +159,7 @@ def _explained_variance(vs: tf.Tensor, values: tf.Tensor,
 
 
 def _entropy_metrics(distribution, entropies, unroll, counts):
-  """Names the mean entropy, and its share of the largest of legal actions.
+  """Computes the mean entropy, and its share of the largest possible.
 
   Continuous actions have no largest; the share is NaN if no step has a choice.
   """

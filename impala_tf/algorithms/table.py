@@ -1,4 +1,4 @@
-"""The table of learning algorithms: a row each; rows may share a file.
+"""The table of learning algorithms: a row for each; a file may have several.
 
 `register` adds the user's own. Importing this module imports no TensorFlow, so
 that launchers can look a name up.

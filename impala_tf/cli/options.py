@@ -19,10 +19,9 @@ _INTRODUCTION = """\
 # Configuration
 
 After this page you can look up any option with its range and source, and bind
-it. Flags say where (`--run_dir`, `--network`),
-[gin](https://github.com/google/gin-config) says what. Every option is a field
-of a dataclass in `impala_tf/config/config.py`, or of one that it names, from
-which this page is made:
+it. Flags set places (`--run_dir`), [gin](https://github.com/google/gin-config)
+options. This page is made from the dataclasses that
+`impala_tf/config/config.py` has or imports:
 
     .venv/bin/python -m impala_tf options --markdown \\
         > docs/configuration.md
@@ -34,15 +33,15 @@ changes one for a run:
     ./launch/train.sh configs/catch.gin \\
         --gin_binding='AgentConfig.use_lstm = True'
 
-A wrong name, type or value is refused in one line before anything is written. A
-.gin file binds data only: it can neither import nor call anything, so that
-files of strangers are safe. A run writes all its values to `config.gin` in its
-directory, and its processes read only that.
+A wrong name, type or value ends with a one-line error before anything is
+written. A .gin file binds data only: it can neither import nor call anything,
+so that files of strangers are safe. A run writes all its values to `config.gin`
+in its directory. The learner reads only that, and sends it to the actors.
 
 The defaults are those of Atari with the shallow network (the IMPALA paper's
-table G.1). *Source* is where the paper has the option, or the work that is
-named; options without one are this project's own. Numbers of other tasks are in
-`configs/`, each beside its table.
+table G.1). *Source* is the place in that paper, or another work; options
+without one are this project's own. For other tasks `configs/` has values, each
+with its source.
 """
 
 

@@ -40,7 +40,7 @@ class Turns(batch.Turns):
 
   def __init__(self, members: Mapping[str, plan_lib.Member],
                run_dirs: Mapping[str, str]):
-    """Begins with members by name, the first population first."""
+    """Stores members and run directories by name, in the populations' order."""
     self._populations = {name: m.population for name, m in members.items()}
     self._order = list(dict.fromkeys(self._populations.values()))
     self._run_dirs = run_dirs

@@ -73,7 +73,7 @@ def run(args: argparse.Namespace,
 
 
 def choose_gpus(args: argparse.Namespace) -> None:
-  """Shares the machine's GPUs out over its learners; others see none."""
+  """Divides the machine's GPUs among its learners; other roles see none."""
   if args.role != 'learner':
     gpus.hide()
     return
@@ -87,7 +87,7 @@ def choose_gpus(args: argparse.Namespace) -> None:
 
 @program.returning_exit_code
 def main() -> int:
-  """Runs the role."""
+  """Runs the role that the command line names; returns the exit code."""
   args = role_flags.make_parser(__doc__).parse_args()
   beginning.check_reverb()
   choose_gpus(args)

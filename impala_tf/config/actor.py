@@ -7,7 +7,7 @@ from impala_tf.config import fields
 
 @dataclasses.dataclass(frozen=True)
 class ActorConfig(fields.Section):
-  """The processes that play.
+  """The processes that play, and how.
 
   Attributes:
     num_actors: processes; None: as many as fit the machine.

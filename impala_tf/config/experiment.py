@@ -10,13 +10,13 @@ class ExperimentConfig(fields.Section):
   """The run as a whole.
 
   Attributes:
-    algorithm: 'impala', 'impala_popart', which normalises values by level,
-      'laser', for much replay, 'a3c' or another row of `algorithms.table`; or a
-      name that your file registers (docs/networks_and_algorithms.md).
+    algorithm: 'impala'; 'impala_popart': values normalised by level; 'laser':
+      much replay; 'a3c'; others in `algorithms.table`; or a name that your file
+      registers (docs/networks_and_algorithms.md).
     seed: seed of parameters, environments and action sampling.
     total_frames: environment frames that are learned from.
-    stop_at_return: mean return of the last 100 full episodes of training at
-      which the run is done before `total_frames`; None for never.
+    stop_at_return: the run ends before `total_frames` at this mean return of
+      the last 100 full episodes of training; None: never.
     in_process: actor and learner take turns in one process: slow, and the same
       numbers from the same seed every time.
     checkpoint_interval_secs: time between two checkpoints, the most learning
@@ -24,11 +24,12 @@ class ExperimentConfig(fields.Section):
     checkpoints_to_keep: newest checkpoints on disk.
     log_interval_secs: time between progress lines, and between rows of
       `metrics.jsonl` unless actor and learner take turns in one process.
-    log_interval_updates: rows come at multiples of this number of updates. In
-      one process each multiple has one, the same numbers every time.
+    log_interval_updates: rows come at multiples of this number of updates.
+      With `in_process` every multiple has a row, reproducibly.
     evaluation_episodes: full games that an evaluator plays of each level.
     evaluation_max_frames: environment frames after which an evaluated game is
-      cut off and counts as it is, here and in `evaluate.sh`.
+      cut off and counts with its return so far, beside training and in
+      `evaluate.sh`.
     evaluation_interval_secs: least time from one evaluation's start to the
       next.
     evaluation_video_interval_secs: least time from one video of an evaluated

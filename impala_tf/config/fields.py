@@ -64,7 +64,7 @@ def check_range(name: str, value: Any, **limits: Any) -> None:
 
 
 def checked_data(name: str, value: Any) -> Any:
-  """Returns a copy of data that gin and JSON write and read alike.
+  """Checks plain data; returns a copy that gin and JSON write and read alike.
 
   Tuples become lists, and dicts are sorted. Raises ConfigError for values other
   than None, bools, finite numbers, strings, and lists, tuples or dicts of these

@@ -258,7 +258,7 @@ class Learner:
 
 def _map_batch_axis(unroll: types.Unroll,
                     take: Callable[..., tf.Tensor]) -> types.Unroll:
-  """Takes unrolls by `take`, a function of a tensor and the batch's `axis`."""
+  """Maps `take`, a function of a tensor and its batch axis, over an unroll."""
   def along(axis, values):
     return tf.nest.map_structure(functools.partial(take, axis=axis), values)
 

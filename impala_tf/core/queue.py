@@ -173,7 +173,10 @@ class UnrollWriter:
     self._last: list[np.ndarray] | None = None
 
   def write(self, unroll: packing.PackedUnroll) -> None:
-    """Stamps one unroll and sends a copy; ValueError if sizes are wrong."""
+    """Stamps an unroll with sender and config, and sends a copy.
+
+    Raises ValueError if sizes are wrong.
+    """
     columns = unroll.columns
     self._packing.put_stamp(columns, self._stamp)
     replayed = self._replay_item(unroll)
@@ -203,7 +206,7 @@ class UnrollWriter:
 
 
 class _ServerWriter:
-  """A writer for the tables of one server, which share each unroll's data."""
+  """A writer for one server, whose tables share the data of each unroll."""
 
   def __init__(self, address: str, tables: Sequence[str],
                signature: Sequence[tf.TensorSpec], num_kept: int):

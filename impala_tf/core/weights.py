@@ -78,7 +78,7 @@ class Publisher:
   def __init__(self, snapshot: Callable[[], np.ndarray],
                frames_at: Callable[[int], int],
                destinations: Sequence[WriteFn], is_late: bool = False):
-    """Stores `snapshot`, which copies parameters; `frames_at` maps updates.
+    """Stores functions: `snapshot` of parameters, `frames_at` an update.
 
     With `is_late`, parameters are published at `catch_up` only. In one process
     some eight updates are made before anybody fetches.
@@ -156,7 +156,7 @@ class NewestSender:
     threading.Thread(target=self._run, daemon=True).start()
 
   def write(self, stamp: parameter_memory.Stamp, snapshot: np.ndarray) -> None:
-    """Hands over a snapshot; RuntimeError if an earlier one was not written."""
+    """Hands over a snapshot; RuntimeError if writing an earlier one failed."""
     with self._wake:
       if self._error is not None:
         raise RuntimeError('publishing the parameters failed') from self._error

@@ -1,4 +1,4 @@
-"""Environments of dm_env, which a function of the user's makes."""
+"""Environments of dm_env, made by a function that the user supplies."""
 
 import inspect
 import sys

@@ -69,6 +69,6 @@ class Domain(NamedTuple):
   action_remedy: str = 'leave one of them out'
 
   def has_form_of(self, level: str) -> bool:
-    """Returns whether a level is written in one of the domain's forms."""
+    """Returns whether a level's name has one of the domain's forms."""
     return any(level == form or '<' in form and re.match(
         re.escape(form.partition('<')[0]) + '.', level) for form in self.forms)

@@ -183,7 +183,7 @@ class GymEnvironment(serial.SerialEnvironment):
 
   def _observe(self, i: int, observation: Any, info: Mapping[str, Any],
                is_last: bool = False) -> np.ndarray:
-    """Converts environment i's observation; keeps its features and its mask.
+    """Converts environment i's observation; stores its features and its mask.
 
     No action follows the last, which needs no mask. Raises UserError for a bad
     mask, or what is not of the space.

@@ -57,11 +57,15 @@ def _as_config(config: config_lib.Config | str) -> config_lib.Config:
 def make_for_policies(config: config_lib.Config | str, num_envs: int = 1,
                       seed: int = 0, training: bool = False
                       ) -> environment.BatchedEnvironment:
-  """Makes environments as `make_environment` does, for `load_policy`.
+  """Makes a batch of E environments for policies of `load_policy`.
 
-  They take continuous actions in the simulator's units, as policies give them,
-  and leave it to policies to scale pictures. Both hold for several levels if
-  these are alike; else actions are from -1 to 1, as for agents.
+  `config` may be a level's name, such as 'atari/pong'. Environment i has the
+  seed `seed + i`. Without `training` full games are played, of held-out levels
+  if there are some. Continuous actions are in the simulator's units, as
+  policies give them; pictures are as they are, since policies scale them. Both
+  hold for several levels if these are alike; else actions are from -1 to 1.
+
+  Raises ConfigError if there is no such level, or it is not installed.
   """
   config = _as_config(config)
   names: Sequence[str] = environment.CONVERSIONS
@@ -110,7 +114,7 @@ def check_alike(level: environment.BatchedEnvironment,
 
 
 def _describe(env: environment.BatchedEnvironment) -> dict[str, Any]:
-  """Lists what must be alike for one agent, by name; '' stands for actions."""
+  """Describes a level's spaces by name, '' for actions; all must be equal."""
   spec, observations = env.action_spec(), env.observation_spec()
   box = env.action_box
   if isinstance(spec, specs.DiscreteArray):

@@ -53,7 +53,7 @@ class Observed(NamedTuple):
 
 
 class _Image(NamedTuple):
-  """A Box that the torso sees, and what is done to it before."""
+  """A Box that the torso sees, and how it is converted before."""
   path: tuple[Any, ...]
   space: Any
   spec: specs.Array  # Its shape and dtype afterwards.
@@ -162,7 +162,7 @@ class Converter:
 
   @classmethod
   def from_description(cls, description: Sequence[Any]) -> 'Converter':
-    """Makes a converter again; raises some error for damaged data."""
+    """Makes a converter again; damaged data raises any kind of error."""
     space, *others = description
     return cls(_from_data(space), *others)
 

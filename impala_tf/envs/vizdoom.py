@@ -140,7 +140,7 @@ class VizdoomEnvironment(serial.SerialEnvironment):
 
 
 def _write_launcher(directory: str, doom: str) -> str:
-  """Writes the program that starts `doom` in `directory`; returns its path.
+  """Writes a program to `directory` that starts `doom`; returns its path.
 
   Raises ConfigError if programs there may not be run, since VizDoom would end
   this process with a segmentation fault.

@@ -50,7 +50,7 @@ def denormalise(outputs: tf.Tensor, moments: running_moments.Moments,
 
 def totals(targets: tf.Tensor, mask: tf.Tensor, task: tf.Tensor,
            moments: running_moments.Moments) -> running_moments.Totals:
-  """Sums up each task's targets in a batch, without gradients.
+  """Computes each task's totals of a batch of targets, without gradients.
 
   Targets of V and the mask, 1 for each target that counts, are float32 [T, B];
   tasks of unrolls int32 [B].

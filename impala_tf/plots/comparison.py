@@ -31,7 +31,7 @@ class Pair(NamedTuple):
 
   @property
   def returns(self) -> tuple[float, ...]:
-    """Final returns: of best member and best run, and means of all."""
+    """Final returns: best member, best run, mean of members, mean of runs."""
     members, runs = (
         np.array([result.final_return for result in results], np.float64)
         for results in (self.members, self.runs))

@@ -62,7 +62,7 @@ def learning_curves(
 
 
 def _label_of(run: runs_lib.Run, level: str) -> str:
-  """Returns a run's label, less the name of its level that the panel has."""
+  """Returns a run's label without its level, which the panel's title has."""
   if len(run.levels) > 1:
     return run.label
   return run.label.removeprefix(level.partition('/')[2] + '/')

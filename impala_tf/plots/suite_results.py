@@ -99,7 +99,7 @@ class SuiteResults:
         self._suite, {'ours': scores}).encode())
 
   def summary(self) -> dict[str, float]:
-    """Returns sums over the suite, once every level counts; empty before."""
+    """Returns the suite's statistics; empty while a level lacks a score."""
     sums = suite_tables.summary(self._suite, self.scores())
     return {f'human_normalised_{name}': value for name, value in sums.items()}
 

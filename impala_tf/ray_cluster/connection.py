@@ -120,7 +120,7 @@ def own_host() -> str:
 
 
 def num_places(nodes: Sequence[Resources], needs: Resources) -> int:
-  """Returns how many programs with these needs fit on all nodes."""
+  """Counts the programs with these needs that fit on all nodes together."""
   return sum(node.num_places(needs) for node in nodes)
 
 

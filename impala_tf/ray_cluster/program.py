@@ -37,7 +37,7 @@ cloudpickle.register_pickle_by_value(ray_host)
 
 
 class Report(NamedTuple):
-  """A report of a host on its node and its program."""
+  """A host process's report about its node and the program it runs."""
   host: str  # Differs after Ray has restarted it.
   ip: str  # Of its node.
   node: str  # Ray's name for it.

@@ -27,7 +27,7 @@ _log = logging.getLogger('cluster')
 
 
 def needed_paths(run_dir: str) -> list[str]:
-  """Returns the paths that nodes need for a role that writes to the run."""
+  """Returns the paths that a node must have for a role with a run directory."""
   return [*([] if files.is_url(run_dir) else [run_dir]), *user_modules.paths()]
 
 
@@ -42,7 +42,7 @@ class RayLearners(supervisor.Learners):
                log_dir: pathlib.Path, port: int | None,
                needs: ray_connection.Resources, wait_secs: float,
                sharing_flags: Sequence[str] = ()):
-    """Prepares the learners; see `make_supervisor`."""
+    """Prepares the learners; `make_supervisor` explains the arguments."""
     number = config.learner.num_learners
     room = waiting.Waiting(
         f'nodes with room for {number} learners' if number > 1 else

@@ -69,7 +69,7 @@ class _Other:
 
   @property
   def is_silent(self) -> bool:
-    """Whether it was silent for so long that nobody waits for it."""
+    """Whether this agent was silent for so long that nobody waits for it."""
     return self.silent_secs >= (_SILENT_SECS if self.was_seen else _COME_SECS)
 
   def take(self, report: Report, secs: float) -> None:

@@ -85,7 +85,7 @@ def make_workers(config: config_lib.Config, make_link: MakeLinkFn, task: int,
 
 def check_processes(config: config_lib.Config, task: int,
                     num_processes: int) -> None:
-  """Raises ConfigError if a process has no workers, or they no slots."""
+  """Raises ConfigError if a process has no worker, or a worker no slot."""
   if task >= num_processes:
     raise config_lib.ConfigError(
         f'there is no actor {task}: the workers are in actors 0 to '

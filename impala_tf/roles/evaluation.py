@@ -251,7 +251,7 @@ class Evaluator:
         first_slot=self._first_slot)
 
   def run_once(self) -> metrics.Row | None:
-    """Fetches, plays and writes a row; returns None if nothing is newer."""
+    """Fetches, plays, writes a row; returns None without newer parameters."""
     from impala_tf.core import experiment
     updates = self._fetcher.fetch()
     assert updates is not None  # `__init__` waited for some.

@@ -37,13 +37,20 @@ class Games(NamedTuple):
 
 
 class Score(NamedTuple):
-  """The score of an agent on one level."""
-  returns: list[float]  # Sum of raw rewards of each game.
+  """The score of an agent on one level.
+
+  Attributes:
+    returns: sum of raw rewards of each game.
+    mean: of the returns.
+    standard_error: of the mean; None for a single game.
+    human_normalised_score: (mean − random) ÷ (human − random); None if the
+      level is of no suite.
+    episode_metrics: mean of each of `EnvironmentConfig.episode_metrics`.
+  """
+  returns: list[float]
   mean: float
-  standard_error: float | None  # Of the mean; None for a single game.
-  # Mean as a share of a human's; None if the level is of no suite.
+  standard_error: float | None
   human_normalised_score: float | None
-  # Mean of each of `EnvironmentConfig.episode_metrics`.
   episode_metrics: Mapping[str, float]
 
 

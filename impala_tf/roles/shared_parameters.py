@@ -40,7 +40,7 @@ run_actor = a3c_workers.run_actor
 
 
 class Publisher(weights.Publisher):
-  """A publisher of shared parameters, as a callback about once a second."""
+  """A callback that publishes the shared parameters about once a second."""
   _next_time = float('-inf')
 
   def after_update(self, update: interfaces.Update) -> None:
@@ -140,7 +140,7 @@ def run_in_process(config: config_lib.Config, run_dir: str,
                    control: control_lib.LoopControl,
                    reports: interfaces.Reports,
                    updates_a_row: int = 100) -> bool:
-  """Has all workers take turns in this process: the same numbers every time.
+  """Runs all workers in turn in this process: a seed repeats its numbers.
 
   `run_dir` exists; its checkpoints are resumed from. Rows are so many updates
   apart: means over a stretch of time would differ between runs. Returns whether

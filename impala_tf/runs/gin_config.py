@@ -156,7 +156,7 @@ class _Reader:
     self._values.setdefault(section, {})[option] = statement.value
 
   def values(self) -> _Values:
-    """Returns all values that were read; raises ConfigError."""
+    """Returns all values that were read; raises ConfigError for bad names."""
     try:
       values = self._resolved(self._values)
     except RecursionError as error:

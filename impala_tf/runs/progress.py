@@ -63,7 +63,7 @@ class ProgressLine:
 
   def __init__(self, config: config_lib.Config,
                clock: Callable[[], float] = time.monotonic):
-    """Prepares a line that changes every `log_interval_secs` at most.
+    """Prepares a line that changes once in `log_interval_secs` at most.
 
     A run in one process may have a hundred rows a second.
     """

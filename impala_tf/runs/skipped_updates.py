@@ -24,7 +24,7 @@ class SkippedUpdates:
 
   def __init__(self, run_dir: str, max_in_a_row: int,
                clock: Callable[[], float] = time.monotonic):
-    """Begins with none; `check` saves the last batch in `run_dir`."""
+    """Starts at none; at the limit `check` saves the batch in `run_dir`."""
     self.total = 0  # Since this process began.
     self._path = os.path.join(run_dir, FILE_NAME)
     self._max_in_a_row = max_in_a_row

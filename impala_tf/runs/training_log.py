@@ -60,7 +60,7 @@ class LogSettings(NamedTuple):
 
 
 class EpisodeWindow:
-  """Returns, and other columns, of the last full episodes.
+  """A window of the last full episodes: their returns and other columns.
 
   Episodes with a non-finite return are counted, but not averaged.
   """
@@ -136,7 +136,7 @@ class LevelLog:
           is_first & (level_index == level), episode_return, columns)
 
   def finish(self) -> metrics_lib.Row:
-    """Returns the columns 'level/<name>/…' of a row, and restarts policy lags.
+    """Returns columns 'level/<name>/…' for a row; clears means of policy lags.
 
     `metrics_lib.HEADLINE` is added once each level of a suite has a return: the
     mean of human-normalised scores, each capped at 1.0 (appendix B). They are

@@ -133,7 +133,7 @@ class NewestVideos:
 
   def __init__(self, directory: str, interval_secs: float | None,
                clock: Callable[[], float] = time.monotonic):
-    """Prepares a directory (path or URL), created with the first video.
+    """Stores a directory (path or URL) that the first video creates.
 
     `interval_secs` is the least time between two starts; None: no videos.
     """

@@ -1,4 +1,4 @@
-"""The loop that runs a fixed number of programs at a time, anywhere."""
+"""The loop that runs programs, at most so many at a time, here or on Ray."""
 
 import math
 import signal
@@ -77,7 +77,7 @@ IN_ORDER = Turns()
 
 
 class _Job(supervisor.Peer):
-  """A program that may be lost or die a limited number of times."""
+  """A program that may die, and be lost with its node, only so often."""
   rests = False  # Whether it was asked to make room for another.
 
   def __init__(self, program: program_lib.Program, command: Sequence[str],
@@ -100,7 +100,7 @@ class Batch:
   def __init__(self, num_jobs: int,
                make_program: Callable[[str], program_lib.Program],
                poll_secs: float, room: waiting.Waiting | None = None):
-    """Prepares the batch; `room` is polled while no program has any."""
+    """Prepares the batch; polls `room` while no waiting program has a place."""
     self._num_jobs = num_jobs
     self._make_program = make_program
     self._poll_secs = poll_secs

@@ -16,7 +16,7 @@ _PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
 
 
 def bind(parent: int, signum: int) -> None:
-  """Makes the kernel signal this process when its parent's thread dies."""
+  """Makes the kernel signal this process when its parent's thread ends."""
   ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signum)
   if os.getppid() != parent:  # It died before the kernel was asked.
     os._exit(1)

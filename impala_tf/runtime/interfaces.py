@@ -36,17 +36,26 @@ class Reader(Protocol):
 
 @dataclasses.dataclass
 class Update:
-  """An update that was just made, for callbacks."""
-  updates: int  # Of the run so far.
-  frames: int  # Environment frames learned from so far.
-  # By name, such as 'loss/total'; none of the loss if the update was skipped.
+  """An update that was just made, for callbacks.
+
+  Attributes:
+    updates: of the run so far.
+    frames: environment frames learned from so far.
+    metrics: by name, such as 'loss/total'; those of the loss are missing if the
+      update was skipped.
+    batch: `types.Unroll` that it learned from, leading [T+1, B]; with A3C
+      `parameter_server.Segments`.
+    lags: policy lag of each unroll in updates, int64 [B].
+    wait_secs: seconds that the loop waited for the batch.
+    episode_return: mean return of the last 100 full episodes; None before so
+      many have ended.
+  """
+  updates: int
+  frames: int
   metrics: dict[str, Any]
-  # `types.Unroll` that it learned from, leading [T+1, B]; with A3C
-  # `parameter_server.Segments`.
   batch: Any
-  lags: np.ndarray  # Policy lag of each unroll in updates, int64 [B].
-  wait_secs: float  # Seconds that the loop waited for the batch.
-  # Mean return of the last 100 full episodes; None before so many have ended.
+  lags: np.ndarray
+  wait_secs: float
   episode_return: float | None = None
 
 
@@ -62,7 +71,7 @@ class StopTraining(Exception):
 
 
 class Reports(NamedTuple):
-  """Listeners to a run, beside its files."""
+  """Functions and objects that a run reports to, in addition to its files."""
   # Called with each row of metrics after it was written.
   on_row: Callable[[dict[str, Any]], None] = lambda row: None
   callbacks: Sequence[Callback] = ()  # The user's, called after each update.

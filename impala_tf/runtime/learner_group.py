@@ -74,7 +74,7 @@ class Learners:
     return np.array([numbers], np.float64)
 
   def noticing_loss(self) -> contextlib.AbstractContextManager:
-    """Makes a context that raises PeerLost if another learner has gone."""
+    """Makes a context that raises PeerLost for errors of a lost connection."""
     return contextlib.nullcontext()
 
   # Makes a context like that of `noticing_loss`, for a short computation.

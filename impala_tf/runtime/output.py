@@ -38,7 +38,7 @@ def _stream(descriptor: int, encoding: str, at_once: bool) -> io.TextIOWrapper:
 
 
 def _open_closed() -> None:
-  """Opens standard files that are closed, as by `>&-`, to no file.
+  """Opens standard streams that a shell closed, as by `>&-`, on /dev/null.
 
   Otherwise the next file would get the number, and the lines of libraries.
   """
@@ -76,7 +76,7 @@ def never_failing() -> Iterator[None]:
 
 @contextlib.contextmanager
 def libraries_in(path: str) -> Iterator[None]:
-  """Appends what C++ libraries, not Python, write to stderr to a file."""
+  """Redirects C++ libraries' stderr, not Python's, to the end of a file."""
   pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)
   before = sys.stderr
   before.flush()

@@ -149,7 +149,7 @@ class Supervisor:
                num_actors: int,
                evaluator_command: Callable[[int], Sequence[str]] | None,
                poll_secs: float):
-    """Prepares the actors and the evaluator, the peers of the learners.
+    """Prepares the learners' peers: the actors and the evaluator.
 
     Commands of actors are made from task and earlier starts, of an evaluator
     from the latter. Each may restart as often as learners together.

@@ -112,7 +112,7 @@ def flags() -> list[str]:
 
 def unknown_name(option: str, value: str, known: Iterable[str]
                  ) -> config_lib.ConfigError:
-  """Makes the error for an option's value, a name that is not registered."""
+  """Makes the error for an option that holds an unregistered name."""
   known = list(known)
   near = difflib.get_close_matches(value, known, n=1)
   hint = f'did you mean {near[0]!r}? ' if near else ''

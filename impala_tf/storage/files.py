@@ -55,7 +55,7 @@ def is_pattern(path: str) -> bool:
 
 @contextlib.contextmanager
 def literal(directory: str) -> Iterator[str]:
-  """Yields a path of a directory that is no pattern, while the context lasts.
+  """Yields another path of the directory, free of glob patterns, for a while.
 
   TensorFlow and Reverb take names for patterns, without escapes: they would
   read or remove files of try1 for try[1].
@@ -177,7 +177,7 @@ def read(path: str) -> bytes:
 
 
 def new_path(path: str) -> str:
-  """Returns the path of remains that a killed `write` may leave behind."""
+  """Returns the temporary path of `write`, which a kill may leave behind."""
   return f'{path}.new'
 
 

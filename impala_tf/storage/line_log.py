@@ -157,7 +157,7 @@ def open_for_reading(path: str) -> Reader:
 
 
 def keep(path: str, is_wanted: Callable[[bytes], bool]) -> None:
-  """Keeps the wanted first lines of a log that no process appends to.
+  """Cuts a log, which no process appends to, after its last wanted line.
 
   `is_wanted` must hold for all lines before one for which it holds. The log
   need not exist.

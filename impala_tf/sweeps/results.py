@@ -78,7 +78,7 @@ def select(results: Sequence[Result], task: str, variant: str) -> list[Result]:
 
 
 def seed_returns(results: Sequence[Result]) -> dict[str, list[float]]:
-  """Groups final returns of one task and variant by setting, one a seed.
+  """Groups a task's and variant's final returns by setting, one for each seed.
 
   Only finished runs count, and settings without one are left out.
   """

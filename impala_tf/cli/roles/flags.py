@@ -23,7 +23,7 @@ _ROLES_OF = {'allow_changes': 'learner', 'init_from': 'learner',
 
 
 def make_parser(description: str) -> argparse.ArgumentParser:
-  """Makes a parser for the flags of all roles."""
+  """Makes one parser with the flags of every role."""
   parser = command_line.Parser(description=description)
   parser.add_argument(
       'role', choices=('learner', 'actor', 'evaluator', 'replay'))

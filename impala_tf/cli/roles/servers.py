@@ -53,7 +53,7 @@ class Process(local_run.LearnerProcess):
       self._waiting.poll()  # What follows takes seconds.
 
   def handle_signals(self) -> None:
-    """Has signals and the end of a supervisor stop the loop from now on."""
+    """Makes signals, and the supervisor's death, stop the loop from now on."""
     child_lib.note_signals(self.signals, self._args.supervised)
     if self._args.supervised:
       child_lib.stop_with_parent(lambda: self.signals.append(signal.SIGTERM))
@@ -99,7 +99,7 @@ def _learn(args: argparse.Namespace, config: config_lib.Config, run_dir: str,
 
 
 def learner_config(args: argparse.Namespace) -> config_lib.Config:
-  """Reads the config; raises UserError if it cannot be trained so."""
+  """Reads a learner's config; raises UserError if roles cannot train it."""
   config = role_flags.load_config(args)
   setting = None
   if config.actor.synchronisation == 'trajectory':
