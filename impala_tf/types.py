@@ -74,11 +74,13 @@ class EnvOutput(NamedTuple):
 class AgentOutput(NamedTuple):
   """The behaviour policy's choice at x_t, as sampled.
 
-  The environment may have clipped a continuous action. `distributions` gives
-  logits their meaning.
+  Attributes:
+    action: int32; or float32 [..., D] for a continuous one, which the
+      environment may have clipped since.
+    policy_logits: float32 [..., P]; `distributions` gives them their meaning.
   """
-  action: Any  # int32, or float32 [..., D] if actions are continuous.
-  policy_logits: Any  # float32 [..., P].
+  action: Any
+  policy_logits: Any
 
 
 class Origin(NamedTuple):
@@ -183,10 +185,12 @@ def unroll_spec(observation_spec: dm_env.specs.Array, frame_stack: int,
 class LossOutput(NamedTuple):
   """The loss that an algorithm computes of a batch of unrolls.
 
-  Metrics, str to float32, are for logs only. If each unroll has a value they
-  are [B], else [], a mean over the batch. Those under 'loss/' are [B] and add
-  up over the batch.
+  Attributes:
+    loss: float32 [], summed over batch and time; to be minimised.
+    metrics: str to float32, for logs only: [B] if each unroll has a value, else
+      [], a mean over the batch. Those under 'loss/' are [B] and add up.
+    totals: sums, float32, for the algorithm's `after_step`.
   """
-  loss: Any  # float32 [], summed over batch and time; to be minimised.
+  loss: Any
   metrics: Any
-  totals: Any = ()  # Sums, float32, for the algorithm's `after_step`.
+  totals: Any = ()

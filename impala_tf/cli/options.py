@@ -40,8 +40,7 @@ in its directory. The learner reads only that, and sends it to the actors.
 
 The defaults are those of Atari with the shallow network (the IMPALA paper's
 table G.1). *Source* is the place in that paper, or another work; options
-without one are this project's own. For other tasks `configs/` has values, each
-with its source.
+without one are ours. `configs/` has values of other tasks with their sources.
 """
 
 
