@@ -126,6 +126,7 @@ class SegmentReader:
     if not records:
       control.on_wait(self.store.problem)
       return None
+    # The loop subtracts these again: `links` has measured the lags.
     version = self.server.num_updates.numpy()
     lags = np.array([record['lag'] for record in records], np.int64)
     return Segments(

@@ -72,8 +72,8 @@ def loss_and_targets(
   `entropy_cost` is the weight of the entropy bonus, `value_scale`, float32 [B],
   the unit of values and advantages in the losses. For `select` see `loss`.
   """
-  # x_T is there for its value alone. Rewards and discounts of actions at x_t,
-  # for t < T, are recorded with x_{t+1}.
+  # x_T is there for its value alone, which is the learner's, not the actor's.
+  # Rewards and discounts of actions at x_t, t < T, are recorded with x_{t+1}.
   bootstrap_value = outputs.baseline[-1]
   target_logits, values = tf.nest.map_structure(
       lambda t: t[:-1], (outputs.policy_logits, outputs.baseline))

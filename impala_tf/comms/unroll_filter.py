@@ -1,7 +1,7 @@
 """The filter that rejects unrolls unfit for learning.
 
-An unroll of another config, or with NaN in it, would spoil the parameters, so
-every unroll from the network is checked.
+An unroll of another config or size, or with NaN in it, would spoil the
+parameters, so every unroll from the network is checked.
 """
 
 import collections

@@ -326,7 +326,7 @@ class Checkpoints(contextlib.AbstractContextManager):
     self._last_time = time.monotonic()
 
   def after_update(self, update: interfaces.Update) -> None:
-    """Writes a checkpoint if it is time; logs a warning if that fails."""
+    """Writes a checkpoint if one is due; logs a warning if that fails."""
     self._score = update.episode_return
     if time.monotonic() - self._last_time <= self.interval_secs:
       return

@@ -221,12 +221,13 @@ def explain(config: config_lib.Config) -> list[str]:
   """Explains the sizes of a run: one line for each number, with its reason."""
   actors, envs, threads = _choose(config)
   num_learners = config.learner.num_learners
-  each = '' if config.learner_plays else ' each'
+  actor_line, each = actors.line('actor process'), ' each'
+  if config.learner_plays or config.experiment.in_process:
+    cause = ('ExperimentConfig.in_process' if config.experiment.in_process else
+             "ActorConfig.synchronisation = 'step'")
+    actor_line, each = f'no actor process (the learner plays: {cause})', ''
   lines = [
-      num_learners > 1 and _Size(num_learners).line('learner'),
-      actors.line('actor process') if not config.learner_plays else
-      "no actor process (the learner plays: ActorConfig.synchronisation = "
-      "'step')",
+      num_learners > 1 and _Size(num_learners).line('learner'), actor_line,
       config.actor.env_processes and _Size(config.actor.env_processes).line(
           'environment process', each),
       envs.line('environment', each),

@@ -145,7 +145,9 @@ def test_numbers_that_do_not_go_together_are_refused(config, words):
      ['cores? with 2 environment processes for each',
       r'2 environment processes each \(as configured\)', '', '']),
     (_together('step'), [r'no actor process \(the learner plays',
-                         r'^32 environments \(a batch of 32 in all\)', ''])])
+                         r'^32 environments \(a batch of 32 in all\)', '']),
+    (config_lib.Config(experiment=config_lib.ExperimentConfig(in_process=True)),
+     [r'^no actor process .*in_process\)', '^[0-9]+ environments? \\(', ''])])
 def test_each_choice_is_explained(config, lines):
   explained = sizing.explain(config)
   assert len(explained) == len(lines)
