@@ -13,6 +13,12 @@ from impala_tf.storage import checkpoint
 from tests.fixtures import programs
 
 
+def test_files_can_be_imported():
+  names = [path.stem for path in (programs.ROOT / 'examples').glob('*.py')]
+  ran = programs.run_code(f'from examples import {", ".join(names)}')
+  assert ran.returncode == 0, ran.stderr
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_all_files_at_once_in_every_process(tmp_path):

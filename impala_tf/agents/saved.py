@@ -121,7 +121,7 @@ def load_agent(run_dir: str,
 
   Needs neither gin nor the environment, and executes nothing from the files.
   `run_dir` is the path or URL of a run or of an exported agent, or the name of
-  one in the box, such as 'pong'. `which` is 'newest', 'best' or the number of
+  a shipped one, such as 'pong'. `which` is 'newest', 'best' or the number of
   updates of a checkpoint.
 
   Raises CheckpointError if there is no usable checkpoint, or the module that

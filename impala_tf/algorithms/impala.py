@@ -45,7 +45,9 @@ def loss(agent: agent_lib.Agent, unroll: types.Unroll,
                           hyperparameters.entropy_cost, select=select)[0]
 
 
-ALGORITHM = algorithm.Algorithm(algorithm.makes(agent_lib.Agent), loss)
+make_agent = algorithm.makes(agent_lib.Agent)
+
+ALGORITHM = algorithm.Algorithm(make_agent, loss)
 # Without a correction the loss is A3C's, here for its two networks (Mnih et al.
 # 2016, section 9).
 A3C_CONTINUOUS = algorithm.Algorithm(

@@ -31,8 +31,8 @@ from impala_tf.suites import suite as suite_lib
 
 def _parse_args() -> argparse.Namespace:
   parser = command_line.Parser(description=__doc__)
-  parser.add_argument('run_dir', help='of a training run, or the name of an '
-                      'agent in the box, such as pong')
+  parser.add_argument('run_dir', help='of a training run, or the name of a '
+                      'shipped agent, such as pong')
   program.add_import(parser)
   command_line.add_gin_binding(
       parser, "changes one value of the run's config, such as the level's "
@@ -141,7 +141,7 @@ def _suite_and_levels(args: argparse.Namespace, trained_on: str
 def _output(args: argparse.Namespace, suite: suite_lib.Suite | None) -> str:
   name = '_'.join(['evaluation', *([suite.name] if suite else []),
                    *(['varied'] if args.gin_binding else [])]) + '.json'
-  # Results of an agent in the box stay out of it.
+  # Results of a shipped agent stay out of its directory.
   directory = args.run_dir if files.exists(args.run_dir) else ''
   output = args.output or os.path.join(directory, name)
   if suite and os.path.splitext(output)[1] == '.md':

@@ -34,7 +34,7 @@ from impala_tf.storage import shipped
 def _parse_args() -> argparse.Namespace:
   parser = command_line.Parser(description=__doc__)
   parser.add_argument('run_dir', help='of a training run, a path or a URL, or '
-                      'the name of an agent in the box, such as pong')
+                      'the name of a shipped agent, such as pong')
   parser.add_argument('output', help='directory to be made, a path')
   program.add_import(parser)
   program.add_checkpoint(parser)

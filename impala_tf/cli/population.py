@@ -40,7 +40,7 @@ class Turns(batch.Turns):
 
   def __init__(self, members: Mapping[str, plan_lib.Member],
                run_dirs: Mapping[str, str]):
-    """Stores members and run directories by name, in the populations' order."""
+    """Stores members by name, the first population's first, and directories."""
     self._populations = {name: m.population for name, m in members.items()}
     self._order = list(dict.fromkeys(self._populations.values()))
     self._run_dirs = run_dirs

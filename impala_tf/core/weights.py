@@ -78,7 +78,7 @@ class Publisher:
   def __init__(self, snapshot: Callable[[], np.ndarray],
                frames_at: Callable[[int], int],
                destinations: Sequence[WriteFn], is_late: bool = False):
-    """Stores functions: `snapshot` of parameters, `frames_at` an update.
+    """Stores functions: a `snapshot` of parameters, `frames_at` an update.
 
     With `is_late`, parameters are published at `catch_up` only. In one process
     some eight updates are made before anybody fetches.

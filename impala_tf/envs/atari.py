@@ -239,7 +239,7 @@ class AtariEnvironment(environment.BatchedEnvironment):
 
 def _make(game: str, num_envs: int, seed: int, config: config_lib.Config,
           training: bool) -> AtariEnvironment:
-  """Makes games; all cores step them, unless a learner runs beside."""
+  """Makes games; all cores step them, but one thread those of an actor."""
   atari = config.atari
   if not training:
     atari = dataclasses.replace(atari, life_loss_ends_episode=False)

@@ -160,9 +160,11 @@ def make_environment(level: str, num_envs: int, seed: int,
                      ) -> environment.BatchedEnvironment:
   """Makes a batch of E environments of one level, not of the config's.
 
-  For `seed` and `training` see `Domain.make`. Raises ConfigError if the level
-  is unknown, its simulator is not installed, or it lacks what the config asks
-  for.
+  For `seed` see `Domain.make`. Without `training` full games are scored: lost
+  lives end nothing, all cores are used, and DeepMind Lab plays held-out levels.
+
+  Raises ConfigError if the level is unknown, its simulator is not installed, or
+  it lacks what the config asks for.
   """
   _check_options(level, config)
   env = known_domain(level).make(

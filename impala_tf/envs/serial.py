@@ -47,8 +47,8 @@ class Simulators:
     """Makes E simulators; none stays open if one fails.
 
     `make` makes simulator i with a seed, at first `seed` + i. Meanwhile its
-    constructor can read its number in the run. Raises ConfigError, with the
-    simulator's `name`, for any error there.
+    constructor can read its number in the run from IMPALA_TF_ENV_INDEX. Raises
+    ConfigError, with the simulator's `name`, for any error there.
     """
     self._make, self._seed, self._name = make, seed, name
     self._numbers = environment.numbers()
@@ -65,8 +65,8 @@ class Simulators:
       raise
 
   def _made(self, i: int, seed: int) -> Any:
-    os.environ[_NUMBER_VARIABLE] = str(self._numbers[i])
     try:
+      os.environ[_NUMBER_VARIABLE] = str(self._numbers[i])
       return self._make(i, seed)
     except config_lib.ConfigError:
       raise

@@ -71,7 +71,8 @@ def learn(parts: learner_parts.LearnerParts,
   gather = parts.learners.concatenate if parts.learners.number > 1 else list
   skipped = skipped_updates.SkippedUpdates(
       parts.log_dir, config.optimizer.max_skipped_updates)
-  level_log, level_frames = None, parts.state.totals.level_frames
+  level_log = None
+  level_frames = parts.state.totals.level_frames
   if level_frames is not None:
     level_log = training_log.LevelLog(
         levels_lib.expand(config.environment.level), level_frames,

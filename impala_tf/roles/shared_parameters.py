@@ -140,7 +140,7 @@ def run_in_process(config: config_lib.Config, run_dir: str,
                    control: control_lib.LoopControl,
                    reports: interfaces.Reports,
                    updates_a_row: int = 100) -> bool:
-  """Runs all workers in turn in this process: a seed repeats its numbers.
+  """Runs all workers in turn in this process; a seed repeats all numbers.
 
   `run_dir` exists; its checkpoints are resumed from. Rows are so many updates
   apart: means over a stretch of time would differ between runs. Returns whether

@@ -52,7 +52,7 @@ class WarningSigns:
     return texts
 
   def _limit(self, row: metrics.Row) -> float | None:
-    """Returns an upper bound of values; None if no game has ended."""
+    """Returns the size from which values run away; None before a game ended."""
     impala = self._config.impala
     horizon = 1 / (1 - impala.discount)
     limit = 3 * _LARGEST_REWARD[impala.reward_clipping] * horizon

@@ -77,7 +77,7 @@ IN_ORDER = Turns()
 
 
 class _Job(supervisor.Peer):
-  """A program that may die, and be lost with its node, only so often."""
+  """A program with limits on its deaths, and on losses of its node."""
   rests = False  # Whether it was asked to make room for another.
 
   def __init__(self, program: program_lib.Program, command: Sequence[str],
@@ -100,7 +100,7 @@ class Batch:
   def __init__(self, num_jobs: int,
                make_program: Callable[[str], program_lib.Program],
                poll_secs: float, room: waiting.Waiting | None = None):
-    """Prepares the batch; polls `room` while no waiting program has a place."""
+    """Prepares the batch; `room` is polled while none of its programs runs."""
     self._num_jobs = num_jobs
     self._make_program = make_program
     self._poll_secs = poll_secs

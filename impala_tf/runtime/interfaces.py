@@ -41,7 +41,8 @@ class Update:
   Attributes:
     updates: of the run so far.
     frames: environment frames learned from so far.
-    metrics: by name, such as 'entropy'; empty if the update was skipped.
+    metrics: by name, such as 'entropy'; of a skipped update at most those of
+      `replayed/`.
     batch: `types.Unroll` that it learned from, leading [T+1, B]; with A3C
       `parameter_server.Segments`.
     lags: policy lag of each unroll in updates, int64 [B].

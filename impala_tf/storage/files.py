@@ -55,7 +55,7 @@ def is_pattern(path: str) -> bool:
 
 @contextlib.contextmanager
 def literal(directory: str) -> Iterator[str]:
-  """Yields another path of the directory, free of glob patterns, for a while.
+  """Makes a context with a path of the directory that is no glob pattern.
 
   TensorFlow and Reverb take names for patterns, without escapes: they would
   read or remove files of try1 for try[1].

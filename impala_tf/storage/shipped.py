@@ -1,4 +1,4 @@
-"""Files that come with the package: configs, and agents in the box.
+"""Files that come with the package: configs and agents.
 
 A clone has them in configs/ and testdata/agents/, a package in configs/ and
 box/.

@@ -90,7 +90,7 @@ def seed_returns(results: Sequence[Result]) -> dict[str, list[float]]:
 
 
 def setting_returns(results: Sequence[Result]) -> dict[str, float]:
-  """Averages `seed_returns` by setting, and ranks them (appendix E.2)."""
+  """Averages `seed_returns` by setting, best first (appendix E.2)."""
   means = {name: statistics.fmean(values)
            for name, values in seed_returns(results).items()}
   return dict(sorted(means.items(), key=lambda item: -item[1]))
