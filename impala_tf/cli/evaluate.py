@@ -103,6 +103,8 @@ def main() -> None:
                              record)
   else:
     report = _evaluate_levels(games, config, levels, loaded, output, record)
+  if args.video:
+    report['video'] = args.video
   width = max(23, *map(len, report)) + 1
   for name, value in report.items():
     print(f'{name:{width}}{value}')

@@ -17,7 +17,6 @@ from typing import Mapping, Sequence
 from impala_tf import config as config_lib
 from impala_tf.cli import program
 from impala_tf.cli import sweep
-from impala_tf.config import fingerprint as fingerprint_lib
 from impala_tf.pbt import populations
 from impala_tf.plots import populations as plots_lib
 from impala_tf.plots import suite_results
@@ -76,7 +75,7 @@ class Program(sweep.Program):
   def check(self, runs):
     agents = {}
     for member, loaded in runs:
-      agent = (fingerprint_lib.of_unrolls(loaded), loaded.experiment.algorithm,
+      agent = (config_lib.data_fingerprint(loaded), loaded.experiment.algorithm,
                loaded.optimizer.max_gradient_norm is None)
       if agents.setdefault(member.population, agent) != agent:
         raise config_lib.ConfigError(

@@ -13,7 +13,6 @@ import tensorflow as tf
 
 from impala_tf import config as config_lib
 from impala_tf.comms import reverb_calls
-from impala_tf.config import fingerprint as fingerprint_lib
 from impala_tf.runtime import waiting
 
 _PREFIX = 'config-'
@@ -23,7 +22,7 @@ _PROBE_TIMEOUT_SECS = 10
 
 def table_name(config: config_lib.Config) -> str:
   """Returns the table's name, which only learners with this config have."""
-  return _PREFIX + fingerprint_lib.of_config(config)
+  return _PREFIX + config_lib.full_fingerprint(config)
 
 
 def make_table(config: config_lib.Config) -> reverb.Table:

@@ -15,7 +15,7 @@ from impala_tf import types
 class Stamp(NamedTuple):
   """Sender and config of an unroll, for the filter of unrolls."""
   sender: Any  # int64 [], task of the actor that played the unroll.
-  fingerprint: Any  # int64 [], see `config.fingerprint.of_unrolls`.
+  fingerprint: Any  # int64 [], see `config.data_fingerprint`.
   # int64 [], number of the agent among several that share a replay.
   agent: Any = np.int64(0)
 

@@ -17,6 +17,8 @@ from impala_tf.config.experiment import ExperimentConfig as ExperimentConfig
 from impala_tf.config.fields import ConfigError as ConfigError
 from impala_tf.config.fields import UserError as UserError
 from impala_tf.config.fields import check_range as check_range
+from impala_tf.config.fingerprint import data_fingerprint as data_fingerprint
+from impala_tf.config.fingerprint import full_fingerprint as full_fingerprint
 from impala_tf.config.impala import ImpalaConfig as ImpalaConfig
 from impala_tf.config.laser import LaserConfig as LaserConfig
 from impala_tf.config.learner import LearnerConfig as LearnerConfig

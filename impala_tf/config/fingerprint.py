@@ -3,7 +3,7 @@
 import dataclasses
 import hashlib
 
-from impala_tf import config as config_lib
+from impala_tf.config import config as config_lib
 
 # Sections that decide how many unrolls are made, or how they are used.
 _NOT_OF_UNROLLS = ('experiment', 'impala', 'laser', 'optimizer', 'actor',
@@ -16,7 +16,7 @@ _LATER = {'game_variables': False, 'converted': False, 'reward_scale': 1.0,
           'episode_metrics': ''}
 
 
-def of_unrolls(config: config_lib.Config) -> int:
+def data_fingerprint(config: config_lib.Config) -> int:
   """Computes the fingerprint of all options that decide what an unroll means.
 
   These are the level and how it is played, the agent, and the unroll's length.
@@ -38,7 +38,7 @@ def of_unrolls(config: config_lib.Config) -> int:
   return int.from_bytes(digest[:8], 'big', signed=True)
 
 
-def of_config(config: config_lib.Config) -> str:
+def full_fingerprint(config: config_lib.Config) -> str:
   """Computes the fingerprint of all values: 12 hexadecimal digits."""
   text = config_lib.to_json(config)
   return hashlib.sha256(text.encode()).hexdigest()[:12]

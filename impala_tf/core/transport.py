@@ -14,7 +14,6 @@ from impala_tf.comms import packing
 from impala_tf.comms import parameter_memory
 from impala_tf.comms import sampling
 from impala_tf.comms import unroll_filter
-from impala_tf.config import fingerprint as fingerprint_lib
 from impala_tf.core import batches as batches_lib
 from impala_tf.core import learner as learner_lib
 from impala_tf.core import queue as queue_lib
@@ -79,7 +78,7 @@ def make_writer(config: config_lib.Config, address: str, spec: types.Unroll,
   if config.num_replayed:
     tables = [queue_lib.REPLAY, queue_lib.QUEUE]  # The queue may block.
   stamp = packing.Stamp(np.int64(task), np.int64(
-      fingerprint_lib.of_unrolls(config)), np.int64(agent))
+      config_lib.data_fingerprint(config)), np.int64(agent))
   writer = functools.partial(queue_lib.UnrollWriter, address, spec, tables,
                              stamp, replay_address)
   if config.chain_unrolls is None:
@@ -102,7 +101,7 @@ def make_batches(config: config_lib.Config, spec: types.Unroll, address: str,
   if actors wait for each update.
   """
   packed = packing.Packing(spec)
-  fingerprint = fingerprint_lib.of_unrolls(config)
+  fingerprint = config_lib.data_fingerprint(config)
   # Between processes the order is that of chance already. If actors wait for
   # the update, one sampler reads as fast as they play.
   in_order = config.experiment.in_process or first_version is not None

@@ -9,7 +9,6 @@ import os
 import sys
 from typing import Any, Callable, Iterator, Mapping, Sequence
 
-from absl import logging
 from dm_env import specs
 import numpy as np
 
@@ -19,6 +18,7 @@ from impala_tf.envs import environment
 from impala_tf.envs import serial
 from impala_tf.envs import spaces
 from impala_tf.runs import metrics
+from impala_tf.runtime import child
 from impala_tf.runtime import user_modules
 from impala_tf.storage import files
 
@@ -160,6 +160,10 @@ class GymEnvironment(serial.SerialEnvironment):
     if terminated or truncated:
       for m, name in enumerate(self.episode_metric_names):
         self.episode_metrics[i, m] = _number(info.get(name))
+        if name not in info:
+          self._warn_once(name, f'an episode ended without {name!r} of '
+                          'EnvironmentConfig.episode_metrics; its info has '
+                          f'{", ".join(map(str, info)) or "nothing"}')
     if not terminated:
       observation = self._observe(i, observation, info, is_last=truncated)
     number = spaces.cast(np.asarray(reward), np.float64)
@@ -179,7 +183,7 @@ class GymEnvironment(serial.SerialEnvironment):
   def _warn_once(self, what: str, text: str) -> None:
     if what not in self._has_warned:
       self._has_warned.add(what)
-      logging.warning('%s: %s', self.level, text)
+      child.remark(f'{self.level}: {text}')
 
   def _observe(self, i: int, observation: Any, info: Mapping[str, Any],
                is_last: bool = False) -> np.ndarray:

@@ -14,6 +14,7 @@ import numpy as np
 
 from impala_tf import config as config_lib
 from impala_tf.envs import environment
+from impala_tf.runtime import child
 from impala_tf.runtime import stop_signals
 from impala_tf.storage import files
 
@@ -185,6 +186,9 @@ class SerialEnvironment(environment.BatchedEnvironment):
         self._observation[i] = self._begin(i)
     except config_lib.UserError as again:  # It could be made before.
       raise environment.SimulatorError(f'{error}; {again}') from again
+    if self._num_failures == 1:
+      child.remark(f'{error}; its episode is lost, and it is made anew (logs '
+                   'and the column episodes_lost have any further failures)')
     logging.log_every_n_seconds(
         logging.WARNING, '%s; its episode is lost, and it is made anew '
         '(failure %d in %d steps)', _WARNING_INTERVAL_SECS, error,

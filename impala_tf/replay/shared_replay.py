@@ -164,9 +164,9 @@ class Link:
                reports_progress: bool = True, pulse_secs: float = 1.):
     """Connects to the replay's server at 'host:port', and starts the thread.
 
-    `fingerprint` is `of_unrolls` of the agent's config. Of several learners
-    only one reports progress. Raises ConnectionError if the server does not
-    answer, ConfigError if it has no place for this agent.
+    `fingerprint` is `data_fingerprint` of the agent's config. Of several
+    learners only one reports progress. Raises ConnectionError if the server
+    does not answer, ConfigError if it has no place for this agent.
     """
     self.pace = Pace()
     self._address = address

@@ -105,7 +105,7 @@ def warm_start(run_dir: str, source: str | None, resuming: bool) -> None:
 def show_remarks(remarks: Sequence[str]) -> None:
   """Prints remarks on the levels; see `environment.BatchedEnvironment`."""
   for remark in remarks:
-    print(f'{child.REMARK}{remark}', file=sys.stderr, flush=True)
+    child.remark(remark)
 
 
 def show_logs(run_dir: str) -> None:
@@ -119,7 +119,7 @@ def show_network(open_ports: Sequence[tuple[str, int | None]],
                  why_public: str | None) -> None:
   """Prints who can reach the run; for `why_public` see `local_run.begun`."""
   if why_public is None:
-    print('  a network of its own: no other machine can reach this run',
+    print('  a private network: no other machine can reach this run',
           flush=True)
   else:
     for server, port in open_ports:
@@ -130,4 +130,4 @@ def open_port(port: int | None, server: str = 'Reverb') -> str:
   """Returns a warning of an open port; None is for one yet to be chosen."""
   name = 'a port' if port is None else f'port {port}'
   return (f'{name} is open to every machine that reaches this one, and '
-          f'{server} asks nobody who he is (docs/cluster.md: what to close)')
+          f'{server} has no password (docs/cluster.md: what to close)')

@@ -9,7 +9,6 @@ from impala_tf import config as config_lib
 from impala_tf import types
 from impala_tf.agents import agent as agent_lib
 from impala_tf.comms import unroll_filter
-from impala_tf.config import fingerprint as fingerprint_lib
 from impala_tf.core import batches as batches_lib
 from impala_tf.core import experiment
 from impala_tf.core import transport
@@ -74,7 +73,7 @@ def make(announced: config_lib.Config, endpoint: control_lib.Endpoint,
   if sharing.replay_address is not None:
     link = shared_replay.Link(
         sharing.replay_address, sharing.agent,
-        fingerprint_lib.of_unrolls(config), learners.is_chief)
+        config_lib.data_fingerprint(config), learners.is_chief)
   environment = experiment.make_probe_environment(config)
   learners.require_same(
       announced, sizing.fitted(config.learner.num_threads),

@@ -19,6 +19,7 @@ from impala_tf.pbt import member as member_lib
 from impala_tf.runs import hparams
 from impala_tf.runs import metrics as metrics_lib
 from impala_tf.runs import training_log
+from impala_tf.runtime import child
 from impala_tf.runtime import learner_group
 from impala_tf.runtime import sizing
 from impala_tf.storage import checkpoint as checkpoint_lib
@@ -91,6 +92,9 @@ def restore(config: config_lib.Config, run_dir: str, log_dir: str,
   frames = int(learner.num_frames.numpy())
   if restored:
     logging.info('Resuming from %s at %d frames', restored, frames)
+    if is_chief and frames >= config.experiment.total_frames:
+      child.remark(f'all {frames:,d} frames have been learned from; raise '
+                   'ExperimentConfig.total_frames to go on')
   metrics_lib.drop_rows_after(log_dir, frames)
   if is_chief:
     hparams.write(log_dir, config, frames)

@@ -12,7 +12,6 @@ import reverb
 
 from impala_tf import config as config_lib
 from impala_tf.comms import reverb_calls
-from impala_tf.config import fingerprint as fingerprint_lib
 from impala_tf.core import experiment
 from impala_tf.core import queue as queue_lib
 from impala_tf.core import transport
@@ -44,7 +43,7 @@ def run(config: config_lib.Config, port: int, num_agents: int,
   spec = experiment.make_unroll_spec(
       config, environment, experiment.make_agent(config, environment))
   tables = [transport.make_replay(config, spec),
-            *shared_replay.make_tables(fingerprint_lib.of_unrolls(config),
+            *shared_replay.make_tables(config_lib.data_fingerprint(config),
                                        num_agents, absent)]
   server = queue_lib.make_server(tables, port, checkpoint_dir)
   client = reverb.Client(f'localhost:{server.port}')

@@ -19,6 +19,7 @@ from impala_tf.runs import run_directory
 from impala_tf.runs import warning_signs
 from impala_tf.runtime import child
 from impala_tf.storage import files
+from impala_tf.storage import line_log
 
 
 def format_row(row: metrics.Row, total_frames: int) -> str:
@@ -76,7 +77,8 @@ class ProgressLine:
     self._newest: metrics.Row = {}
     self._console = rich.console.Console(highlight=False)
     self._live = None
-    if self._console.is_terminal:
+    # A line that is rewritten would tear the prompt at a breakpoint.
+    if self._console.is_terminal and not config.experiment.in_process:
       self._live = rich.live.Live('starting …', console=self._console,
                                   auto_refresh=False)
 
@@ -148,7 +150,9 @@ class NewestRow:
         os.path.join(run_dir, run_directory.EVALUATION))
     self._evaluated: metrics.Row = {}
     self._log_dir = run_directory.logs_path(run_dir)
-    self._has_remarked = False
+    self._logs: dict[pathlib.Path, line_log.Reader] = {}
+    self._remarks: set[bytes] = set()
+    self._new_remarks()  # Those of earlier starts may be out of date.
     # Remote files may take long to answer, and a supervisor has more to do.
     self._is_remote = files.is_url(run_dir)
     self._reading: threading.Thread | None = None
@@ -183,19 +187,19 @@ class NewestRow:
 
   def show(self, line: ProgressLine) -> None:
     row = self._read_meanwhile() if self._is_remote else self._read()
+    for remark in self._new_remarks():
+      self._remarks.add(remark)
+      logging.warning('%s', remark.decode(errors='replace'))
     if row:
-      self._show_remarks()
       line.show(row)
     else:
       line.explain_silence(self._log_dir)
 
-  def _show_remarks(self) -> None:
-    if self._has_remarked:
-      return
-    self._has_remarked = True
-    logs = pathlib.Path(self._log_dir).glob('learner*.log')
-    lines = [line for log in logs
-             for line in log.read_text(errors='replace').splitlines()
-             if line.startswith(child.REMARK)]
-    for line in dict.fromkeys(lines):  # A run that is resumed repeats them.
-      logging.warning('%s', line)
+  def _new_remarks(self) -> list[bytes]:
+    """Returns new remarks in the logs, each once, as actors have the same."""
+    found: dict[bytes, None] = {}
+    for path in sorted(pathlib.Path(self._log_dir).glob('*.log')):
+      log = self._logs.setdefault(path, line_log.open_for_reading(str(path)))
+      found |= dict.fromkeys(line for line in log.new_lines()
+                             if line.startswith(child.REMARK.encode()))
+    return [line for line in found if line not in self._remarks]

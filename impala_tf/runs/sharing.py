@@ -3,7 +3,6 @@
 from typing import Mapping, NamedTuple, Sequence
 
 from impala_tf import config as config_lib
-from impala_tf.config import fingerprint as fingerprint_lib
 from impala_tf.runs import gin_config
 from impala_tf.runs import sweep_directory
 from impala_tf.runtime import ports
@@ -45,7 +44,7 @@ def check(config: plan_lib.SweepConfig,
           'variants that share')
     for one in loaded:
       check_sampling(one)
-    if len({(fingerprint_lib.of_unrolls(one), one.replay.capacity_unrolls,
+    if len({(config_lib.data_fingerprint(one), one.replay.capacity_unrolls,
              one.replay.survives_resume) for one in loaded}) > 1:
       raise config_lib.ConfigError(
           f'SweepConfig.shared_replay: the settings of variant '

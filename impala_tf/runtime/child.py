@@ -26,6 +26,11 @@ _STOP_LIMIT_SECS = 120.
 _MAX_TRIES = 100  # A tenth of a second each, for as many actors at once.
 
 
+def remark(text: str) -> None:
+  """Prints a remark, which the terminal of a supervised run shows once."""
+  print(f'{REMARK}{text}', file=sys.stderr, flush=True)
+
+
 def stop_with_parent(stop: Callable[[], None],
                      limit_secs: float = _STOP_LIMIT_SECS) -> None:
   """Calls `stop` from a thread when the supervisor is gone.

@@ -25,7 +25,6 @@ import numpy as np
 import tensorflow as tf
 
 from impala_tf import config as config_lib
-from impala_tf.config import fingerprint as fingerprint_lib
 from impala_tf.runtime import ports
 from impala_tf.runtime import waiting
 from impala_tf.storage import files
@@ -93,7 +92,7 @@ class Learners:
                    precision: str) -> None:
     """Raises UserError if another learner would compute other numbers."""
     self._require_equal(
-        'another config', int(fingerprint_lib.of_config(config), 16),
+        'another config', int(config_lib.full_fingerprint(config), 16),
         "start all with the same, and with the chief's --run_dir, whose "
         'config.gin may set EnvironmentConfig.converted')
     # Threads that share a sum change the order in which it is rounded.

@@ -247,7 +247,7 @@ def test_interrupted_run_goes_on_and_a_killed_one_saves(tmp_path):
     run.wait_for_frames()
     output = _press_ctrl_c(run)
   assert ' · evaluated ' in output
-  assert ('a network of its own: no other machine' in output) == says_private
+  assert ('a private network: no other machine' in output) == says_private
   assert ('is open to every machine' in output) != says_private
 
   stopped, saved = run.row(), run.newest_checkpoint()
@@ -355,4 +355,4 @@ def test_tracked_run_is_sent_whole_from_its_private_network(tmp_path):
       row['frames'] for row in rows]
   assert noted[-1] == ['finish', None]
   # A program inside could not have reached the service.
-  assert 'a network of its own' in ran.stdout or 'is open to' in ran.stdout
+  assert 'a private network' in ran.stdout or 'is open to' in ran.stdout

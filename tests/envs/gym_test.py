@@ -287,15 +287,15 @@ def test_mask_that_says_nothing_names_its_environment(after, words):
       'gym/Masked-v0: the action_mask of environment 1 ')
 
 
-def test_mask_that_allows_nothing_is_logged_once_and_allows_all(caplog):
+def test_mask_that_allows_nothing_is_noted_once_and_allows_all(capsys):
   env = _begun('Masked-v0', 2)
   _Counter.made[1].after = [0, 0, 0]
   for _ in range(2):
     env.step(np.array([1, 1], np.int32))
     assert env.action_mask.tolist() == [[1, 1, 1], [1, 1, 1]]
-  (record,) = caplog.records
-  assert record.message.startswith(
-      'gym/Masked-v0: the action_mask of environment 1 allows no action')
+  line, = capsys.readouterr().err.splitlines()
+  assert line.startswith(
+      'note: gym/Masked-v0: the action_mask of environment 1 allows no action')
   _Counter.made[1].after = [0, 0, 1]
   env.step(np.array([1, 1], np.int32))
   assert env.action_mask[1].tolist() == [0, 0, 1]
@@ -392,14 +392,14 @@ def test_reward_of_any_numeric_type_is_a_number(reward):
 
 @pytest.mark.parametrize('what, value', [
     ('reward', np.inf), ('observation', [0, np.nan])])
-def test_number_that_is_not_finite_is_logged_once_with_its_environment(
-    what, value, caplog):
+def test_number_that_is_not_finite_is_noted_once_with_its_environment(
+    what, value, capsys):
   env = _returning(**{what: value})
   for _ in range(2):
     env.step(np.array([1, 1], np.int32))
-  (record,) = caplog.records
-  assert record.message.startswith(
-      f'gym/Counter-v0: the {what} of environment 1 is not finite')
+  line, = capsys.readouterr().err.splitlines()
+  assert line.startswith(
+      f'note: gym/Counter-v0: the {what} of environment 1 is not finite')
 
 
 def test_picture_of_floats_is_as_bright_as_one_of_bytes():
@@ -430,7 +430,8 @@ def test_remarks_name_wrappers_with_statistics_and_unbounded_actions():
     ([3, 'three'], [3, None]), ([{'x': 1}, [[]]], [None, None]),
     ([np.float64(1), np.ones(1)], [1, 1]), ([True, np.nan], [1, None]),
     ([10**400, -1], [None, -1])])
-def test_info_may_change_its_values_and_only_numbers_are_kept(values, numbers):
+def test_info_may_change_its_values_and_only_numbers_are_kept(
+    values, numbers, capsys):
   infos = [{'x': value, str(i): value} for i, value in enumerate(values)]
   env = gym.GymEnvironment('Reporting-v0', 1, 0, kwargs={'infos': infos},
                            episode_metric_names=['x', '1'])
@@ -443,6 +444,9 @@ def test_info_may_change_its_values_and_only_numbers_are_kept(values, numbers):
       metrics.MISSING if number is None else number for number in numbers)
   np.testing.assert_array_equal(
       kept, [[first, metrics.MISSING], [second, second]])
+  assert capsys.readouterr().err == (
+      "note: gym/Reporting-v0: an episode ended without '1' of "
+      'EnvironmentConfig.episode_metrics; its info has x, 0\n')
 
 
 def test_numbers_of_an_episode_are_there_where_the_next_begins():

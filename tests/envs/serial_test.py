@@ -120,7 +120,7 @@ def test_episodes_are_counted_without_their_resets():
   assert ended == [(1, 1, 2), (0, 2, 2), (1, 2, 1), (0, 2, 1)]
 
 
-def test_rare_failure_costs_the_episode_of_its_simulator_alone():
+def test_rare_failure_costs_the_episode_of_its_simulator_alone(capsys):
   env, counter = _Scripted(2), acting.EpisodeCounter(2)
   counter.env_output(env.reset())
   for _ in range(550):
@@ -133,6 +133,7 @@ def test_rare_failure_costs_the_episode_of_its_simulator_alone():
     assert output.observation[1].tolist() == [101, 0]
     assert output.episode_steps[1] == 0 and output.episode_steps[0] > 550
   assert counter.env_output(_stepped(env, 0, 0)).episode_steps[1] == 1
+  assert capsys.readouterr().err.count('note: ') == 1  # Of the first failure.
   # Simulator 1 was closed each time, and each new one has another seed.
   assert [s.is_closed for s in env.made] == [False, True, True, True, False]
   assert env.seeds[:2] == [7, 8] and len(set(env.seeds)) == 5

@@ -1,7 +1,6 @@
 """The progress line has the numbers of a row."""
 
 import builtins
-import json
 import logging
 
 from absl import logging as absl_logging
@@ -47,22 +46,32 @@ def test_time_left(frames, eta):
   assert f'ETA {eta} ' in progress.format_row(row, 100_000)
 
 
-def test_silence_and_remarks_are_shown_once_before_the_first_row(
-    tmp_path, capsys):
-  (tmp_path / 'logs').mkdir()
-  (tmp_path / 'logs' / 'learner.log').write_text(
-      'W00 noise\nnote: it drifts\n' * 2 + 'note: other\n')
-  with _line(5., iter([0., 9.9, 10., 99.]).__next__) as line:
+def test_silence_and_remarks_of_this_start_are_shown_once(tmp_path, capsys):
+  logs = [tmp_path / 'logs' / f'{name}.log' for name in ('actor_0', 'learner')]
+  logs[0].parent.mkdir()
+  logs[0].write_text('note: of an earlier start\n')
+  with _line(5., iter([0., 9.9, 10., 99., 99., 99.]).__next__) as line:
     newest = progress.NewestRow(str(tmp_path))
     for is_told in False, True, False:
       newest.show(line)
       assert (f'{tmp_path}/logs)\n' in capsys.readouterr().out) == is_told
-    for _ in range(2):
-      with (tmp_path / 'metrics.jsonl').open('a') as rows:
-        rows.write(json.dumps(_ROW) + '\n')
+    for text in 'W00 noise\nnote: it drifts\n', 'note: other\n' * 2:
+      for log in logs:
+        with log.open('a') as file:
+          file.write(text)
       newest.show(line)
   assert capsys.readouterr().err.splitlines() == [
       'note: it drifts', 'note: other']
+
+
+@pytest.mark.parametrize('in_process', [False, True])
+def test_terminal_has_a_live_line_unless_it_may_have_a_prompt(
+    in_process, monkeypatch, capsys):
+  monkeypatch.setenv('FORCE_COLOR', '1')  # As on a terminal.
+  with progress.ProgressLine(config_lib.Config(
+      experiment=config_lib.ExperimentConfig(in_process=in_process))):
+    pass
+  assert ('starting …' in capsys.readouterr().out) != in_process
 
 
 def test_line_is_printed_anew_every_two_seconds(capsys):

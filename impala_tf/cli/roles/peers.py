@@ -10,7 +10,6 @@ from typing import Any, Iterator
 from impala_tf import config as config_lib
 from impala_tf.algorithms import table as algorithms
 from impala_tf.cli.roles import flags as role_flags
-from impala_tf.config import fingerprint as fingerprint_lib
 from impala_tf.roles import beginning
 from impala_tf.runs import gin_config
 from impala_tf.runs import run_directory
@@ -50,7 +49,7 @@ class LearnerConnection:
       config = config_table.wait_for_config(self._args.address, self.poll)
       self.say(f'got the config of '
                f'{levels.short_name(config.environment.level)} '
-               f'({fingerprint_lib.of_config(config)}) from '
+               f'({config_lib.full_fingerprint(config)}) from '
                f'{self._args.address} after {self._waiting.restart():.0f} s')
       path = _config_path(self._args)
       changed = path and gin_config.differences(
