@@ -215,8 +215,8 @@ class TrainedPolicy:
       return ()
     if action_mask is None or len(action_mask) != num_envs:
       raise config_lib.UserError(
-          f'this agent was trained with masks and needs {num_envs} of them '
-          "with each call of act: action_mask=info['action_mask']")
+          'this agent was trained with masks; pass those of the '
+          f"{num_envs} environment(s) to act: action_mask=info['action_mask']")
     try:
       return np.stack([
           spaces.flat_mask(mask, self.loaded.agent.distribution.num_values)

@@ -107,7 +107,8 @@ def main() -> None:
     report['video'] = args.video
   width = max(23, *map(len, report)) + 1
   for name, value in report.items():
-    print(f'{name:{width}}{value}')
+    print(f'{name:{width}}'
+          f'{round(value, 6) if isinstance(value, float) else value}')
 
 
 def _suite_and_levels(args: argparse.Namespace, trained_on: str

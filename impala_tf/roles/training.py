@@ -52,7 +52,8 @@ def train(config: config_lib.Config | str, run_dir: str | None = None, *,
   KeyboardInterrupt, or terminates. The same call with that `run_dir` resumes.
 
   Args:
-    config: what to train: a config, or the path of a .gin file.
+    config: what to train: a config, the path of a .gin file, or the name of a
+      shipped one, such as 'catch'.
     run_dir: directory for logs and checkpoints; None for a new one in runs/.
     in_process: whether actor and learner take turns in this process, so that
       breakpoints stop there, as with `ExperimentConfig.in_process`.
