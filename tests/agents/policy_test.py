@@ -201,7 +201,7 @@ def test_features_are_read_as_a_space_brings_them(locks_dir):
                   action_mask=mask))
   for arguments, words in (
       ({'action_mask': mask}, r'reads features \[1, 5\] .* given \[0\]'),
-      ({'features': np.zeros(5)}, 'needs 1 of them with each call'),
+      ({'features': np.zeros(5)}, 'pass those of the 1 environment'),
       ({'features': np.zeros(5), 'action_mask': np.zeros(7)},
        'allows no value of choice 0')):
     without.reset()
