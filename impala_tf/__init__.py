@@ -58,7 +58,7 @@ __all__ = sorted(_API)
 
 
 def __getattr__(name: str) -> Any:
-  """Imports what the API names (PEP 562)."""
+  """Imports the module of a public name and returns the object (PEP 562)."""
   if name not in _API:
     raise AttributeError(f'module {__name__!r} has no attribute {name!r}')
   module, attribute = _API[name]

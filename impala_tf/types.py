@@ -72,7 +72,7 @@ class EnvOutput(NamedTuple):
 
 
 class AgentOutput(NamedTuple):
-  """The behaviour policy's choice at x_t, as sampled.
+  """The behaviour policy's sampled action at x_t, and its logits.
 
   Attributes:
     action: int32; or float32 [..., D] for a continuous one, which the
@@ -103,7 +103,7 @@ class Origin(NamedTuple):
 
   @property
   def is_of_several_agents(self) -> bool:
-    """Whether it distinguishes agents."""
+    """Whether the origin distinguishes this agent's unrolls from others'."""
     return not isinstance(self.is_foreign, tuple)
 
   def kinds(self) -> dict[str, Any]:

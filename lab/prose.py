@@ -108,7 +108,7 @@ def texts(path: str) -> Iterator[Text]:
 
 
 def findings(path: str) -> Iterator[str]:
-  """Yields a line for each long sentence and each phrase of the list."""
+  """Yields a line for each long sentence and each phrase of `_PHRASES`."""
   for line, text in texts(path):
     text = re.sub(r'`[^`]*`|\[([^]]*)\]\([^)]*\)', r'`\1`',
                   re.sub(r'^(?:[-*]|\d+\.) ', '', text))

@@ -1,4 +1,4 @@
-"""Hook of mkdocs that takes the source files to which pages link along.
+"""Hook of mkdocs that adds the source files to which pages link.
 
 Pages link to code as a repository shows it, `../impala_tf/maths/vtrace.py`. The
 site has no such place, so it gets a copy of each file.
@@ -15,7 +15,7 @@ _LINK = re.compile(r'\]\(\.\./([\w./]+\.py)\)')
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
-  """Adds the files to the site, and has links lead to the copies."""
+  """Adds linked source files to the site; points the links at the copies."""
   del page
   for path in set(_LINK.findall(markdown)):
     if files.get_file_from_path(path) is None:

@@ -1,4 +1,4 @@
-"""Links by which a process of workers gets parameters and gives gradients.
+"""Links by which workers' processes read parameters and send gradients.
 
 The workers of a process pull parameters as a segment begins, and push a
 gradient as it ends. On the learner's machine both happen in memory that the
@@ -35,7 +35,7 @@ _TEXT_BYTES = store_lib.RECORD_BYTES - 128
 
 
 class Contribution(NamedTuple):
-  """The contribution of a segment to the shared parameters."""
+  """A worker's gradient from one segment, with its counts and metrics."""
   gradient: np.ndarray  # float32 [P], clipped.
   worker: str  # Name of the worker that played it.
   slot: int  # Index in `Store.slots` of the memory of the worker's optimiser.
@@ -50,7 +50,7 @@ class Contribution(NamedTuple):
 
 def make_apply(config: config_lib.Config, store: store_lib.Store
                ) -> Callable[[Contribution], None]:
-  """Returns a function that changes the shared parameters and records it.
+  """Returns a function that applies a contribution and records the update.
 
   If a contribution's gradient is not finite the parameters stay as they are.
   """
@@ -94,7 +94,7 @@ class MemoryLink:
     self._num_syncs = -1  # Of the target agent's parameters.
 
   def pull(self) -> store_lib.Counts:
-    """Copies the newest parameters; returns the counts read just before."""
+    """Reads the counts, then copies the parameters; returns the counts."""
     counts = self._store.counts
     self._assign(self._copy(self._store.parameters))
     if self._assign_target and counts.num_syncs != self._num_syncs:
@@ -104,7 +104,7 @@ class MemoryLink:
 
 
 def make_table(num_parameters: int) -> reverb.Table:
-  """Makes the queue: first in, first out, each contribution read once."""
+  """Makes the queue of contributions: first in, first out, each read once."""
   return reverb.Table.queue(_TABLE, _CAPACITY, signature=(
       tf.TensorSpec([num_parameters], tf.float32, 'gradient'),
       # A writer's texts must be of one length.
@@ -121,7 +121,7 @@ class TableLink:
     self._writer = self._client.trajectory_writer(num_keep_alive_refs=1)
 
   def pull(self) -> store_lib.Counts:
-    """Fetches parameters; returns the frames and updates that made them.
+    """Fetches parameters; returns counts of frames and updates behind them.
 
     Raises ConnectionError if the server does not answer, or is of another run.
     """
@@ -131,7 +131,7 @@ class TableLink:
     return store_lib.Counts(self._fetcher.frames, version, num_syncs=0)
 
   def push(self, contribution: Contribution) -> None:
-    """Sends a contribution; waits until the queue has taken it.
+    """Sends a contribution and waits until the queue has received it.
 
     Raises ConnectionError without a server, ValueError for too many metrics.
     """
@@ -158,7 +158,7 @@ def contributions(address: str) -> Iterator[Contribution]:
 def start_intake(
     address: str, store: store_lib.Store, apply: Callable[[Contribution], None],
     publisher: weights.Publisher, total_frames: int) -> Callable[[], None]:
-  """Starts a thread that applies contributions, one after another.
+  """Starts a thread that applies the queue's contributions, one by one.
 
   `address` is that of this process's server. `store` must be opened for this
   thread alone: a lock on the same file would not keep out other threads of the

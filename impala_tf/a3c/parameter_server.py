@@ -1,4 +1,4 @@
-"""A3C's parameter server: its workers' parameters and records, for the loop.
+"""A3C's parameter server: workers' parameters and records for the learner loop.
 
 The workers make the updates, and leave a record of each. The server reads the
 records, and the learner's loop logs them; see `roles.shared_parameters`.
@@ -29,7 +29,7 @@ Record = dict[str, Any]
 
 
 class Segments(NamedTuple):
-  """Segments of N updates that workers have made, for log and callbacks."""
+  """A batch of N updates by workers, one per segment, for log and callbacks."""
   # `types.EnvOutput` [2, N] with the ends of their episodes.
   env_outputs: types.EnvOutput
   policy_version: Any  # int64 [N], updates behind the parameters that played.
@@ -39,7 +39,7 @@ class Segments(NamedTuple):
 
 
 class ParameterServer:
-  """The shared parameters as variables, for checkpoints and readers.
+  """The workers' shared parameters as variables, for checkpoints and readers.
 
   To the loop it is a learner, whose updates and frames are those of all
   workers; `saved` has both counts for a checkpoint. `agent` has the parameters
@@ -93,7 +93,7 @@ class ParameterServer:
     return store
 
   def update(self, segments: Segments) -> dict[str, float]:
-    """Takes the workers' counts; their metrics are in the records."""
+    """Copies the workers' counts; returns {}: the records have the metrics."""
     self._take_counts(segments.counts)
     return {}
 
@@ -102,7 +102,7 @@ class ParameterServer:
     self.num_updates.assign(counts.num_updates)
 
   def take_all(self, store: store_lib.Store) -> None:
-    """Takes counts, parameters, optimiser's memory and target network."""
+    """Copies the store's counts, parameters, slots and target network."""
     self._take_counts(store.counts)
     self._assign(tf.constant(store.parameters))
     self.memory.slots.assign(np.stack(store.slots))
@@ -111,7 +111,7 @@ class ParameterServer:
 
 @dataclasses.dataclass
 class SegmentReader:
-  """A reader of the workers' records, in batches of all that are new."""
+  """A reader that returns all new records of the workers as one batch."""
   server: ParameterServer
   store: store_lib.Store
   poll_secs: float
@@ -119,7 +119,7 @@ class SegmentReader:
   num_read: int = 0
 
   def poll(self, control: control_lib.LoopControl) -> Segments | None:
-    """Returns new records; None if there are none, and `control` hears why."""
+    """Returns new records; None, after `control.on_wait`, if there are none."""
     self.on_poll()
     time.sleep(self.poll_secs)
     records, self.num_read = self.store.new_records(self.num_read)

@@ -84,12 +84,12 @@ def make_optimizer(name: str, decay: float, epsilon: float) -> UpdateFn:
 
 
 def num_slots(name: str, num_workers: int) -> int:
-  """Counts the vectors of mean squares, or momenta, of all workers together."""
+  """Returns the number of optimiser slots: 1 if shared, else one a worker."""
   return 1 if name == 'shared_rmsprop' else num_workers
 
 
 def encode(record: dict[str, Any], room_bytes: int) -> bytes:
-  """Writes a record as JSON; raises ValueError if that is over `room_bytes`."""
+  """Encodes a record as JSON; raises ValueError if longer than `room_bytes`."""
   text = json.dumps(record).encode()
   if len(text) > room_bytes:
     raise ValueError(f'the metrics of an update take {len(text)} bytes, but '
@@ -99,7 +99,7 @@ def encode(record: dict[str, Any], room_bytes: int) -> bytes:
 
 
 class Counts(NamedTuple):
-  """Counts of all workers together."""
+  """Numbers of frames, updates and target syncs of all workers together."""
   num_frames: int  # T, environment frames that were learned from.
   num_updates: int  # Updates, skipped ones included.
   num_syncs: int  # How often the target network was replaced.
@@ -121,7 +121,7 @@ class Store:
   """
 
   def __init__(self, shared: anonymous_files.Shared):
-    """Maps a file that has its header; see `make` and `find`."""
+    """Maps the shared file, whose header is written; see `make` and `find`."""
     self.table_name = shared.name
     self.is_there = shared.is_there
     self._file = shared.file
@@ -154,7 +154,7 @@ class Store:
 
   @property
   def problem(self) -> str:
-    """Returns a message that names the lock's holder; empty if none has it."""
+    """Returns a message that names the lock's holder, or '' if unknown."""
     pid = anonymous_files.lock_holder(self._file.fileno())
     return '' if pid is None else (
         f'process {pid} has the lock of the shared parameters; if it is '
@@ -162,7 +162,7 @@ class Store:
 
   def push(self, update: UpdateFn, slot: int, gradient: np.ndarray,
            learning_rate: float) -> None:
-    """Takes a step of an optimiser, while others may change the parameters.
+    """Applies an optimiser's step while other workers may apply theirs.
 
     `slot` is the index in `slots` of the optimiser's memory. The gradient,
     float32 [P], must be finite: nothing takes NaN out again.
@@ -174,7 +174,7 @@ class Store:
 
   def add_frames(self, num_frames: int, target_interval_frames: int,
                  record: dict[str, Any]) -> None:
-    """Counts an update and its frames, and keeps its record, data for JSON.
+    """Counts an update and its frames, and stores its record as JSON.
 
     If T has reached another multiple of the interval, this call replaces the
     target network by the shared parameters. Raises ValueError if the record is
@@ -230,7 +230,7 @@ class Store:
 
 
 def make(num_parameters: int, num_slots: int) -> Store:
-  """Makes the memory of P parameters and S slots, in which all vectors are 0.
+  """Makes a store for P parameters and S slots; all its vectors are 0.
 
   Raises AttributeError or OSError as `anonymous_files.make` does.
   """
@@ -244,6 +244,6 @@ def make(num_parameters: int, num_slots: int) -> Store:
 
 
 def find(tables: Iterable[str]) -> Store | None:
-  """Opens the memory named among a learner's tables; None if it cannot."""
+  """Opens the store whose name is among `tables`; None if that fails."""
   shared = anonymous_files.find(_PREFIX, tables, 'r+b')
   return shared and Store(shared)

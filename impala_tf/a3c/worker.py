@@ -1,4 +1,4 @@
-"""Workers of one process: each plays a segment, learns from it, and goes on.
+"""Workers of one process, which in turn play a segment and learn from it.
 
 Algorithms 1, S2 and S3 of Mnih et al. 2016 (arXiv:1602.01783v2). K workers
 share P processes, and take turns within each. Every segment begins with a copy
@@ -39,7 +39,7 @@ class SegmentBuffer:
   """
 
   def __init__(self, max_steps: int | None):
-    """Sets T; None for the episode's length, padded to a power of two."""
+    """Sets T to `max_steps`; None: episode length, padded to a power of two."""
     self._max_steps = max_steps
     self._rows: list[Any] = []
     self._core_state: Any = ()
@@ -58,11 +58,11 @@ class SegmentBuffer:
 
   @property
   def num_steps(self) -> int:
-    """Transitions of the segment so far."""
+    """Number of transitions in the segment so far."""
     return len(self._rows) - 1
 
   def unroll(self) -> types.Unroll:
-    """Returns the segment, padded; the next segment overwrites it.
+    """Returns the padded segment as an unroll; the next segment overwrites it.
 
     Versions and levels are empty: the policy that acted learns, and there is
     one level.
@@ -88,7 +88,7 @@ class SegmentBuffer:
 
 
 class Worker:
-  """An A3C worker: an environment, and the memory of the agent in it.
+  """An A3C worker: one environment and the agent's core state in it.
 
   `env_output` is x_t, leading [1], `core_state` the memory before it, tensors
   [1, ...]. `agent_output` is the choice at x_t, None if there is none yet, and
@@ -122,7 +122,7 @@ class Worker:
 
   @property
   def has_ended(self) -> bool:
-    """Whether x_t begins an episode, and the last step ended one."""
+    """Whether the last step ended an episode, so that x_t begins another."""
     return bool(self.env_output.step_type[0] == _FIRST)
 
   @property
@@ -164,7 +164,7 @@ class WorkersInTurn:
     self.stopwatch = actor_lib.Stopwatch()
 
   def run_segment(self) -> None:
-    """Lets the next worker play a segment and learn from it."""
+    """Plays a segment with the next worker, and sends its gradient."""
     lap = self.stopwatch.lap
     lap()  # Time between calls is not billed.
     worker = self._workers[self._turn]

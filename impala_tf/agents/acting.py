@@ -14,7 +14,7 @@ from impala_tf.envs import environment as environment_lib
 
 
 class EpisodeCounter:
-  """Return and length of each environment's episode, of raw rewards.
+  """A counter of each environment's episode: sum of raw rewards, and steps.
 
   A lost life does not end an episode (its row is MID): episodes are full games.
   `reward_scale` is a factor of the rewards that agents get.
@@ -31,7 +31,7 @@ class EpisodeCounter:
                  side_channels: environment_lib.SideChannels =
                  environment_lib.NO_SIDE_CHANNELS,
                  rows: Any = slice(None)) -> types.EnvOutput:
-    """Adds one batched step to the count; the first is that of `reset`.
+    """Adds one batched step to the counts; the first must be that of `reset`.
 
     The step is of the environments `rows`, int [n] without repetition. Returns
     it with its counts, in arrays that the next call overwrites.
@@ -83,7 +83,7 @@ class InputBuffer:
     self._tensors: dict[int, tf.Tensor] = {}  # By number of rows.
 
   def tensor(self, array: np.ndarray, num_rows: int) -> tf.Tensor:
-    """Copies an array [num_rows, ...]; the next call overwrites the copy.
+    """Copies an array [num_rows, ...] to a tensor; the next call overwrites it.
 
     Raises ValueError for another shape, TypeError for another kind of dtype.
     """
@@ -134,7 +134,7 @@ class Policy:
 
   def __init__(self, agent: agent_lib.Agent, num_envs: int, seed: int,
                deterministic: bool = False, by_rows: bool = False):
-    """Begins with the memory of a first step.
+    """Sets the memory to that before an episode's first step.
 
     With `by_rows`, which costs a little more, each call is for any of the
     environments. One graph serves any number of them.

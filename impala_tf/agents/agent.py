@@ -108,7 +108,7 @@ class Agent(tf.Module):
 
   @property
   def reads_rewards(self) -> bool:
-    """Whether the last reward is an input, as it is for an LSTM."""
+    """Whether the last reward is an input: True with an LSTM, else False."""
     return self._core is not None
 
   @property
@@ -193,7 +193,7 @@ class Agent(tf.Module):
 
   def step(self, env_output: types.EnvOutput, core_state, seed: tf.Tensor,
            deterministic: bool = False) -> tuple[types.AgentOutput, CoreState]:
-    """Acts once at x_t, leading [B], with the core state before it.
+    """Chooses actions at x_t, leading [B]; returns also the next core state.
 
     Fields that the agent does not read may be empty tuples; only memory reads
     step types and rewards. `seed`, int32 [2], is that of stateless sampling;
@@ -303,7 +303,7 @@ class Agent(tf.Module):
 
 
 def restacked(env_outputs: types.EnvOutput) -> types.EnvOutput:
-  """Rebuilds stacks of frames in x_0 to x_T, if frames travelled once each."""
+  """Rebuilds the frame stacks of x_0 to x_T, if each frame was sent once."""
   observation, step_type = env_outputs.observation, env_outputs.step_type
   if observation.shape[0] <= step_type.shape[0]:  # A frame for each step.
     return env_outputs

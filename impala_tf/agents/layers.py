@@ -131,7 +131,7 @@ class Conv2D(_Layer):
 
 
 class PixelConv2D(Conv2D):
-  """A first convolution of an image torso, which takes bytes.
+  """The first convolution of an image torso, which reads bytes.
 
   Its kernel is divided by 255, since a batch has far more pixels.
   """
@@ -179,7 +179,7 @@ def _assign(variables: Iterable[tf.Variable],
 
 
 class ObservationNormaliser(_MomentVariables):
-  """Running mean and variance, float64, of an agent's vectors.
+  """A normaliser of an agent's vectors by running mean and variance, float64.
 
   The learner moves them with every update, by the observations of its batch.
   Actors need them as they need parameters.
@@ -201,7 +201,7 @@ class ObservationNormaliser(_MomentVariables):
     return running_moments.totals(observations, self._mean)
 
   def update(self, totals: running_moments.Totals) -> None:
-    """Adds observations, summed over all replicas; every replica calls this."""
+    """Updates the moments, in every replica, by sums over all replicas."""
     count = tf.convert_to_tensor(self._count)
     new = running_moments.update(count, self.moments, totals)
     _assign((self._count, self._mean, self._variance),
@@ -209,7 +209,7 @@ class ObservationNormaliser(_MomentVariables):
 
 
 class PopArtHead(_MomentVariables):
-  """A linear head with an output for each task, and the moments of each.
+  """A linear head with an output, and moments of targets, for each task.
 
   Actors do not need the moments.
   """
@@ -220,7 +220,7 @@ class PopArtHead(_MomentVariables):
     self._linear = linear
 
   def update(self, totals: running_moments.Totals, step_size: float) -> None:
-    """Moves the moments, and the head so that no value changes.
+    """Updates the moments, and rescales the head so that no value changes.
 
     The optimiser's slots stay as they are. `totals` are sums over all
     replicas, each of which calls this; for `step_size` see `popart.update`.

@@ -28,7 +28,7 @@ _MAX_STATIC_STEPS = 32
 
 
 class SequentialTorso(tf.Module):
-  """A torso of layers, each of which takes the outputs of the one before."""
+  """A torso of layers, each of which reads the outputs of the layer before."""
 
   def __init__(self, *sequence: Callable[[tf.Tensor], tf.Tensor]):
     super().__init__()
@@ -83,7 +83,7 @@ class DeepTorso(tf.Module):
 
 def _convolutions(sizes: Sequence[tuple[int, int, int]], hidden_size: int,
                   padding: str = 'VALID', **options: Any) -> SequentialTorso:
-  """Makes convolutions of channels, size and stride, and a dense layer."""
+  """Makes a torso: convolutions (channels, size, stride), a dense layer."""
   first, *others = sizes
   return SequentialTorso(
       layers.PixelConv2D(*first, tf.nn.relu, padding=padding, **options),
@@ -128,7 +128,7 @@ TORSOS: dict[str, Callable[..., tf.Module]] = {
 
 def make_torso(name: str, hidden_size: int, precision: str = 'float32',
                gain: float = 1.0) -> tf.Module:
-  """Makes a torso of the project or of the user.
+  """Makes the torso of a name, which is built in or registered by the user.
 
   The user's torsos draw their own weights, without `gain`. Raises ConfigError
   if nobody has registered the name, or the user's torso is no `tf.Module`.
@@ -179,7 +179,7 @@ class LSTMCore(tf.Module):
 
   @property
   def input_kernel(self) -> tf.Variable:
-    """Weights [F, 4 size] of the inputs, once the LSTM has seen some."""
+    """Weights [F, 4 size] of the inputs; they exist after the first call."""
     return self._input_gates.kernel
 
   def initial_state(self, batch_size) -> LSTMState:
@@ -189,7 +189,7 @@ class LSTMCore(tf.Module):
 
   def __call__(self, inputs: tf.Tensor, resets: tf.Tensor,
                state: LSTMState) -> tuple[tf.Tensor, LSTMState]:
-    """Runs over inputs [T, B, F]: outputs [T, B, size] and the last state.
+    """Reads inputs [T, B, F]; returns outputs [T, B, size] and the last state.
 
     Zeros replace the state before steps for which `resets`, bool [T, B], is
     True.

@@ -157,7 +157,7 @@ class TrainedPolicy:
     return self._policy
 
   def _rewards(self, reward: Any) -> np.ndarray:
-    """Returns rewards [E]; zeros before the first step."""
+    """Checks rewards; returns float32 [E], zeros if none were given."""
     shape = self._is_first.shape
     if reward is None:
       if self.loaded.agent.reads_rewards and not np.all(self._is_first):
@@ -173,7 +173,7 @@ class TrainedPolicy:
     return rewards
 
   def _word_ids(self, instruction: None | str | Sequence[str]) -> Any:
-    """Returns the instructions' words, int32 [E, L], or ()."""
+    """Returns word ids of instructions, int32 [E, L]; () if none are read."""
     length = self.loaded.config.instruction_length
     texts = [instruction] if isinstance(instruction, str) else instruction
     num_envs = len(self._is_first)
@@ -192,7 +192,7 @@ class TrainedPolicy:
     return ids
 
   def _features(self, features: Any) -> Any:
-    """Checks the numbers beside an image; returns float32 [E, F], or ()."""
+    """Checks numbers beside an image; returns float32 [E, F], () if F is 0."""
     num_features = self.loaded.agent.num_features
     if features is None and not num_features:
       return ()
@@ -206,7 +206,7 @@ class TrainedPolicy:
     return array
 
   def _masks(self, action_mask: Any) -> Any:
-    """Returns masks of legal actions, uint8 [E, P], or ()."""
+    """Returns masks of legal actions, uint8 [E, P]; () if trained without."""
     num_envs = len(self._is_first)
     if not self.loaded.agent.has_action_mask:
       if action_mask is not None:
@@ -227,7 +227,7 @@ class TrainedPolicy:
 
 def _make_converter(space: Any, loaded: saved.LoadedAgent
                     ) -> spaces.Converter | None:
-  """Makes the converter of a space, or of that of training, if it is known.
+  """Makes the converter of `space`; if None, of training's space, if recorded.
 
   Raises UserError if the space does not fit.
   """

@@ -169,7 +169,7 @@ def load_agent(run_dir: str,
 
 
 def _rounded(agent: agent_lib.Agent) -> tf.Module:
-  """Copies an agent's variables; matrices among `values` are float16.
+  """Copies an agent's variables to `values` of a module, matrices as float16.
 
   Vectors, among them moments beyond float16's 65,504, stay float32.
   """

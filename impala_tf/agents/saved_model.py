@@ -1,4 +1,4 @@
-"""Agents as SavedModels, which TensorFlow plays without this package.
+"""Agents as SavedModels, which TensorFlow runs without this package.
 
 Such a directory can be served, or converted to ONNX by tf2onnx. What
 `tf.saved_model.load` returns has two functions:

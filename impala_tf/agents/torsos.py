@@ -23,7 +23,7 @@ OWN: dict[str, MakeTorso] = {}
 
 
 def register(name: str) -> Callable[[MakeTorso], MakeTorso]:
-  """Registers the user's torso, as a decorator of a `MakeTorso`.
+  """Returns a decorator that registers a `MakeTorso` as the user's torso.
 
   `name` is the new value of `AgentConfig.torso`; raises ConfigError if it is
   taken.
@@ -48,9 +48,9 @@ def check(name: str) -> None:
 
 
 def fitting(name: str, shape: Sequence[int]) -> str:
-  """Returns a torso for observations of a shape; 'auto' chooses it.
+  """Returns a torso's name; for 'auto', the name that fits the shape.
 
-  Raises ConfigError if the named one cannot take them.
+  Raises ConfigError if the named torso cannot read that shape.
   """
   if name == AUTO:
     if len(shape) != 3:

@@ -14,13 +14,13 @@ AfterStepFn = Callable[[agent_lib.Agent, Any, config_lib.Config], None]
 
 
 def makes(kind: type[agent_lib.Agent]) -> MakeAgentFn:
-  """Returns a `make_agent` for a class with the arguments of `Agent`."""
+  """Returns a `make_agent` that constructs `kind`, a class of agents."""
   return lambda config, distribution, precision, compiled: kind(
       distribution, config.agent, precision, compiled)
 
 
 class Algorithm(NamedTuple):
-  """The parts in which algorithms differ; all else is shared.
+  """A learning algorithm, by the parts in which algorithms differ.
 
   Attributes:
     make_agent: function of the config, the policy's distribution, the precision

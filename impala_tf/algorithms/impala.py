@@ -146,7 +146,7 @@ def _corrected_returns(
 
 def _explained_variance(vs: tf.Tensor, values: tf.Tensor,
                         mask: tf.Tensor) -> tf.Tensor:
-  """Returns 1 - Var[vs - V] / Var[vs]: 1 is perfect, 0 like a constant.
+  """Returns 1 - Var[vs - V] / Var[vs]: 1 if V is exact, 0 if V is constant.
 
   Steps without a target do not count. It is 0 if all targets are equal, or
   there are none.

@@ -32,7 +32,7 @@ def _base(config: config_lib.Config) -> algorithm.Algorithm:
 def make_agent(config: config_lib.Config,
                distribution: distributions.Distribution, precision: str,
                compiled: bool) -> agent_lib.Agent:
-  """Makes IMPALA's agent, with PopArt if that has a step size.
+  """Makes IMPALA's agent, with PopArt if `popart_step_size` is not None.
 
   Raises ConfigError if the implied policy of such actions has no closed form.
   """

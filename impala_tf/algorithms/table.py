@@ -105,7 +105,7 @@ SHARED_PARAMETERS = 'shared_parameters'
 
 
 class Row(NamedTuple):
-  """A row of the table."""
+  """A row of the table: an algorithm's loader, config check, architecture."""
   # Returns the `algorithm.Algorithm`; may import TensorFlow.
   load: Callable[[], Any]
   # Raises ConfigError for a config that the algorithm cannot have.
@@ -139,7 +139,7 @@ ROWS: dict[str, Row] = {
 
 def register(name: str, algorithm: Any,
              check_config: CheckFn = lambda config: None) -> None:
-  """Adds an `algorithm.Algorithm` of the user's own to the table.
+  """Adds a user's `algorithm.Algorithm` to the table.
 
   `name` is the new value of `ExperimentConfig.algorithm`; `check_config` raises
   ConfigError for a config that the algorithm cannot have. Raises ConfigError if
@@ -158,7 +158,7 @@ def register(name: str, algorithm: Any,
 
 
 def check(config: config_lib.Config) -> None:
-  """Raises ConfigError if the run's algorithm is unknown or cannot train it."""
+  """Raises ConfigError if an algorithm is unknown or rejects the config."""
   name = config.experiment.algorithm
   if name not in ROWS:
     raise user_modules.unknown_name('ExperimentConfig.algorithm', name, ROWS)
@@ -166,7 +166,7 @@ def check(config: config_lib.Config) -> None:
 
 
 def get(config: config_lib.Config) -> Any:
-  """Imports the `algorithm.Algorithm` of a run; raises as `check` does."""
+  """Returns a run's `algorithm.Algorithm`; raises ConfigError as `check`."""
   check(config)
   return ROWS[config.experiment.algorithm].load()
 

@@ -94,7 +94,7 @@ def _train(args: argparse.Namespace, config: config_lib.Config,
 
 @program.returning_exit_code
 def main() -> int:
-  """Trains according to the flags."""
+  """Trains an agent on a Ray cluster; returns the exit code."""
   args = _parse_args()
   beginning.check_reverb()
   tracking.start(args.track)

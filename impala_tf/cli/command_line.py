@@ -19,14 +19,14 @@ _EXIT_CODES = (
 
 
 def take_words_to_complete() -> None:
-  """Sets `sys.argv` to the words typed so far, if the shell completes them."""
+  """Sets `sys.argv` to the words before the cursor if bash asks to complete."""
   if _LINE in os.environ:
     line = os.environ[_LINE][:int(os.environ[_CURSOR])]
     sys.argv[:] = line.split(' ')
 
 
 class Parser(argparse.ArgumentParser):
-  """A parser that refuses bad lines, and empty values, in one line.
+  """An argument parser that raises UserError for bad flags and empty values.
 
   Attributes:
     completers: functions that list what arguments may be, by their `dest`.
@@ -38,7 +38,7 @@ class Parser(argparse.ArgumentParser):
 
   def parse_args(self, args: Iterable[str] | None = None,
                  namespace: Any = None) -> Any:
-    """Reads flags and arguments, which may be mixed; raises UserError."""
+    """Reads flags and arguments in any order; raises UserError for bad ones."""
     if args is None and _LINE in os.environ:
       print('\n'.join(self._completions(sys.argv[-1])))
       self.exit()
@@ -62,7 +62,7 @@ class Parser(argparse.ArgumentParser):
     return parsed
 
   def _completions(self, word: str) -> Sequence[str]:
-    """Lists flags, or else choices or configs, that begin with a word."""
+    """Lists completions of a word: flags if after a dash, else arguments."""
     found = list(self._option_string_actions)
     if not word.startswith('-'):
       found = [name for action in self._get_positional_actions() for name in (
@@ -87,13 +87,13 @@ class Parser(argparse.ArgumentParser):
     return f'there is no flag {name}{hint}'
 
   def error(self, message: str) -> NoReturn:
-    """Raises UserError."""
+    """Raises UserError with `message` and a hint to --help."""
     joint = ' ' if message.endswith('?') else '; '
     raise config_lib.UserError(f'{message}{joint}--help lists all flags')
 
 
 class _Once(argparse.Action):
-  """An action that stores a value which has two forms."""
+  """An action that stores a value given as an argument or a flag, not both."""
 
   def __call__(self, parser, namespace, values, option_string=None):
     if values is self.default:  # An argument that was left out.
@@ -106,7 +106,7 @@ class _Once(argparse.Action):
 
 
 def add_config(parser: Parser, what: str, default: str | None = None) -> None:
-  """Adds a config as an argument and as a flag, of which one may be given.
+  """Adds an argument and the flag --config for a config; users give one.
 
   `what` says in the help what the config is for; its path or name goes to
   `gin_config.load`.
@@ -124,6 +124,6 @@ def add_config(parser: Parser, what: str, default: str | None = None) -> None:
 def add_gin_binding(parser: argparse.ArgumentParser,
                     what: str = 'changes one value',
                     example: str = 'LearnerConfig.batch_size = 16') -> None:
-  """Adds the flag --gin_binding, whose values `gin_config.load` takes."""
+  """Adds the flag --gin_binding, whose values `gin_config.load` reads."""
   parser.add_argument('--gin_binding', action='append', default=[],
                       metavar=f'"{example}"', help=f'{what}; may be repeated')

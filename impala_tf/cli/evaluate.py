@@ -163,7 +163,7 @@ def _output(args: argparse.Namespace, suite: suite_lib.Suite | None) -> str:
 
 
 def _recorder(args: argparse.Namespace) -> Callable[[dict], None]:
-  """Returns what --record does with each result; raises UserError."""
+  """Returns a function that adds a result to --record; raises UserError."""
   if args.record is None:
     return lambda result: None
   if args.gin_binding:
@@ -182,7 +182,7 @@ def _recorder(args: argparse.Namespace) -> Callable[[dict], None]:
 def _evaluate_levels(games: scores.Games, config: config_lib.Config,
                      levels: Sequence[str], loaded: Any, output: str,
                      record: Callable[[dict], None]) -> dict:
-  """Plays levels that are of no suite together; returns the report."""
+  """Plays levels, not as a suite, and writes results; returns the report."""
   results: dict[str, dict] = {}
 
   def keep(level, result):
@@ -217,7 +217,7 @@ def _check_suite(run_dir: str, trained_on: str, suite: suite_lib.Suite) -> None:
 def _evaluate_suite(games: scores.Games, config: config_lib.Config,
                     suite: suite_lib.Suite, levels: Sequence[str], loaded: Any,
                     output: str, record: Callable[[dict], None]) -> dict:
-  """Plays the levels that the output lacks; returns the report."""
+  """Plays the suite's levels that the output file lacks; returns the report."""
   def keep(level, result):
     if 'interrupted' not in result:  # It is played whole by the next command.
       results.add(level, result)

@@ -67,7 +67,7 @@ def _parse_args() -> argparse.Namespace:
 @program.returning_exit_code
 @stop_signals.interrupting()
 def main() -> None:
-  """Writes the directory whole or not at all; prints its content."""
+  """Writes the agent's directory whole or not at all; prints a summary."""
   args = _parse_args()
   gpus.hide()
   which = program.parse_checkpoint(args.checkpoint)
@@ -112,7 +112,7 @@ def main() -> None:
 
 def _add_card(directory: str, run_dir: str, config: config_lib.Config,
               loaded: Any, args: argparse.Namespace) -> None:
-  """Writes card and video; raises UserError without scores of this agent."""
+  """Writes model card and video; raises UserError if the agent has no score."""
   suite, _ = scores.scored_levels(config.environment.level)
   path = os.path.join(
       run_dir, f'evaluation_{suite.name}.json' if suite else 'evaluation.json')
@@ -151,7 +151,7 @@ def _add_card(directory: str, run_dir: str, config: config_lib.Config,
 
 
 def _hub() -> types.ModuleType:
-  """Returns huggingface_hub; raises UserError if it is not installed."""
+  """Imports huggingface_hub; raises UserError if it is not installed."""
   try:
     import huggingface_hub
   except ImportError as error:
@@ -162,7 +162,7 @@ def _hub() -> types.ModuleType:
 
 
 def _upload(directory: str, name: str) -> str:
-  """Uploads a directory as the model `name`, made if need be; returns its URL.
+  """Uploads a directory as Hub model `name`, made if new; returns its URL.
 
   Raises RemoteError if the Hub refuses it or does not answer.
   """

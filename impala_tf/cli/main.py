@@ -29,13 +29,13 @@ VERBS = {
 
 
 def _show_all_but_interrupts(kind, error, trace):
-  """Shows no trace if Ctrl-C ends a program while it starts."""
+  """Prints the trace of an uncaught error unless it is KeyboardInterrupt."""
   if not issubclass(kind, KeyboardInterrupt):
     sys.__excepthook__(kind, error, trace)
 
 
 def _run() -> int:
-  """Runs the verb's program, or answers --help and --version."""
+  """Runs the program of the verb in `sys.argv`; returns its exit code."""
   from impala_tf.cli import command_line
   parser = command_line.Parser(
       prog='impala-tf', usage='%(prog)s VERB [ARGUMENTS]',

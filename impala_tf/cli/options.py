@@ -45,7 +45,7 @@ without one are ours. `configs/` has values of other tasks with their sources.
 
 
 class Option(NamedTuple):
-  """A field of a section, in words."""
+  """An option of the config and its documentation, as text."""
   name: str  # 'batch_size'.
   default: str  # As it is written in a .gin file.
   values: str  # Type and range, or all choices.
@@ -71,7 +71,7 @@ def describe(section: type) -> tuple[str, list[Option]]:
 
 
 def _meanings(docstring: str) -> dict[str, str]:
-  """Returns the 'Attributes:' of a docstring, without line breaks."""
+  """Returns a docstring's description of each attribute, on one line each."""
   found = {}
   for entry in re.split(r'\n  (?=\w[\w, ]*:\s)',
                         docstring.partition('\nAttributes:')[2]):
@@ -95,7 +95,7 @@ def _values(hint: type, limits: typing.Mapping[str, typing.Any]) -> str:
 
 
 def as_text() -> str:
-  """Describes all options for a terminal."""
+  """Returns a description of all options for a terminal."""
   lines = []
   for section in config_lib.sections().values():
     title, options = describe(section)
@@ -111,7 +111,7 @@ def as_text() -> str:
 
 
 def as_markdown() -> str:
-  """Describes all options as the page docs/configuration.md."""
+  """Returns the text of docs/configuration.md, which describes all options."""
   lines = [_INTRODUCTION]
   for section in config_lib.sections().values():
     title, options = describe(section)

@@ -68,7 +68,7 @@ class _Curve(NamedTuple):
 
 @program.returning_exit_code
 def main() -> None:
-  """Draws the curves."""
+  """Draws the learning curves to a picture, and writes --csv if given."""
   args = _parse_args()
   if args.group_by:
     groups_lib.check_way(args.group_by)

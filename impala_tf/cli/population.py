@@ -30,7 +30,7 @@ from impala_tf.sweeps import plan as plan_lib
 
 
 class Turns(batch.Turns):
-  """Turns of a population's members, each of which trains until it decides.
+  """A schedule in which each population member trains until a decision.
 
   A population gets places once all members of earlier ones have one. It can
   evolve only while its members train side by side, or nearly so.
@@ -39,7 +39,7 @@ class Turns(batch.Turns):
 
   def __init__(self, members: Mapping[str, plan_lib.Member],
                run_dirs: Mapping[str, str]):
-    """Stores members by name, the first population's first, and directories."""
+    """Stores members, in the order of populations, and run directories."""
     self._populations = {name: m.population for name, m in members.items()}
     self._order = list(dict.fromkeys(self._populations.values()))
     self._run_dirs = run_dirs
@@ -69,7 +69,7 @@ class Turns(batch.Turns):
 
 
 class Program(sweep.Program):
-  """Trains the members of populations in turns, or all at once."""
+  """A program that trains members of populations, in turns or all at once."""
   kind = sweep_directory.POPULATION
 
   def check(self, runs):

@@ -1,4 +1,4 @@
-"""Beginning and end of every program: network, first lines, exit code."""
+"""Shared parts of programs: common flags, private network, exit code."""
 
 import argparse
 import functools
@@ -44,7 +44,7 @@ def _complain(error: Exception) -> None:
 
 
 def returning_exit_code(main: Callable[[], int | None]) -> Callable[[], int]:
-  """Decorates the `main` of a program, see `run`.
+  """Decorates a program's `main`, which `run` then calls.
 
   Refuses `python -m impala_tf.cli.train`, which would only define it.
   """
@@ -57,7 +57,7 @@ def returning_exit_code(main: Callable[[], int | None]) -> Callable[[], int]:
 
 
 def end(exit_code: int, at_once: bool = False) -> None:
-  """Ends the process; `at_once` leaves out endings of libraries."""
+  """Exits the process; `at_once` skips the exit handlers of libraries."""
   if at_once or files.were_urls_opened():
     sys.stdout.flush()
     sys.stderr.flush()
@@ -84,7 +84,7 @@ def add_checkpoint(parser: argparse.ArgumentParser) -> None:
 
 
 def parse_checkpoint(text: str) -> str | int:
-  """Returns --checkpoint as `checkpoint.find` takes it; raises UserError."""
+  """Converts --checkpoint to 'newest', 'best' or int; else raises UserError."""
   if text in ('newest', 'best'):
     return text
   if text.isascii() and text.isdecimal():
@@ -103,7 +103,7 @@ def add_ray_address(parser: argparse.ArgumentParser) -> None:
 
 def why_public(verb: str, args: argparse.Namespace, is_for_others: bool
                ) -> str | None:
-  """Says why other machines can reach the run of `verb`; None if they cannot.
+  """Returns why other machines can reach the run, or None if they cannot.
 
   It may execute the program anew, see `enter_private_network`. `is_for_others`
   says whether other machines are to connect. Raises UserError for
@@ -124,7 +124,7 @@ def why_public(verb: str, args: argparse.Namespace, is_for_others: bool
 
 
 def enter_private_network(verb: str) -> str | None:
-  """Executes the program `verb` anew in a private network, unless it was tried.
+  """Restarts the program `verb` in a private network, if not yet attempted.
 
   Returns why other machines can reach it all the same; None if they cannot.
   """

@@ -39,7 +39,7 @@ _PEERS = ('actor', 'evaluator')  # Of a learner.
 def run(args: argparse.Namespace,
         roles: Mapping[str, Callable[[argparse.Namespace], int | None]] =
         _ROLES, grace_secs: float = _GRACE_SECS) -> int:
-  """Runs the role that flags name, by its function; returns the exit code."""
+  """Calls the function in `roles` for `args.role`; returns the exit code."""
   try:
     role_flags.check(args)
     user_modules.load(args.modules)

@@ -37,24 +37,24 @@ _BEST = 3  # Settings that the paper's table 2 averages over.
 
 
 class Program:
-  """A program that trains all runs of a file; run again, it resumes them."""
+  """A program that trains or resumes all runs of a .gin file."""
   kind = sweep_directory.SWEEP
 
   def check(self, runs: Sequence[tuple[plan_lib.Run, config_lib.Config]]
             ) -> None:
-    """Raises ConfigError if runs do not fit together; see `load_runs`."""
+    """Raises ConfigError if runs cannot train together; see `load_runs`."""
 
   def begin(self, runs: Mapping[str, plan_lib.Run],
             run_dirs: Mapping[str, str]) -> batch.Turns:
-    """Returns the order of all `runs`; `run_dirs` has unfinished ones alone."""
+    """Returns the order of `runs`; `run_dirs` has only unfinished runs."""
     return batch.IN_ORDER
 
   def note_failure(self, run_dir: str) -> None:
-    """Notes that a run has failed for good."""
+    """Marks a run as failed in its directory; does nothing in a sweep."""
 
   def show(self, config: plan_lib.SweepConfig, path: str,
            results: Sequence[results_lib.Result]) -> None:
-    """Prints the results, once no run goes on."""
+    """Prints the results, after all runs have ended or were stopped."""
     print(summary(config, results))
 
   def run(self, description: str) -> int:
@@ -123,7 +123,7 @@ class Program:
 
 def summary(config: plan_lib.SweepConfig,
             results: Sequence[results_lib.Result]) -> str:
-  """Returns a table with a line for each task and variant."""
+  """Returns a table of results, with a line for each task and variant."""
   rows = []
   for task, variant in itertools.product(config.tasks, config.variants):
     selected = results_lib.select(results, task, variant)
@@ -165,7 +165,7 @@ class Progress:
 
 
 class Host(NamedTuple):
-  """The host of the runs."""
+  """The machine or Ray cluster that trains the runs."""
   num_jobs: int  # Runs at a time.
   make_batch: Callable[[sweep_directory.SweepDirectory], batch.Batch]
   address: str  # This machine, as they reach it.
@@ -211,7 +211,7 @@ def _parse_args(kind: sweep_directory.Kind,
 @contextlib.contextmanager
 def _connected(args: argparse.Namespace, in_process: bool, at_least: int
                ) -> Iterator[Host]:
-  """Connects to a host for `at_least` runs at once; raises UserError."""
+  """Yields a host that fits `at_least` runs at once; else raises UserError."""
   environment = _ONE_THREAD if in_process else {}
   with contextlib.ExitStack() as stack:
     if args.engine == 'local':
@@ -248,7 +248,7 @@ def _connected(args: argparse.Namespace, in_process: bool, at_least: int
 def load_runs(config: plan_lib.SweepConfig,
               kind: sweep_directory.Kind = sweep_directory.SWEEP) -> tuple[
     dict[str, config_lib.Config], list[tuple[plan_lib.Run, config_lib.Config]]]:
-  """Reads each task's config, alone and with the bindings of runs.
+  """Reads each task's config, without and with the bindings of runs.
 
   Returns the config of each task; and runs with all limits of the settings,
   with their configs. Raises ConfigError if a run could not work.

@@ -40,7 +40,7 @@ def _parse_args() -> argparse.Namespace:
 
 def _train(args: argparse.Namespace, config: config_lib.Config, run_dir: str,
            chosen: local_run.Ports, line: progress.ProgressLine) -> int | None:
-  """Trains here or in children; returns the signal that ended it, if any."""
+  """Trains in this process or in children; returns the stop signal, or None."""
   sharing = role_flags.sharing(args)
   if config.experiment.in_process:
     with leftovers.killed_at_end():
@@ -54,7 +54,7 @@ def _train(args: argparse.Namespace, config: config_lib.Config, run_dir: str,
 
 @program.returning_exit_code
 def main() -> int:
-  """Trains according to the flags."""
+  """Trains an agent on this machine; returns the exit code."""
   args = _parse_args()
   if args.list_options:
     print(options.as_text(), end='')

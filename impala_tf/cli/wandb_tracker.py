@@ -32,10 +32,10 @@ _PROJECT = 'impala_tf'
 
 
 class Tracker:
-  """A run of Weights & Biases that follows a training run."""
+  """A run of Weights & Biases that gets a training run's rows."""
 
   def __init__(self, wandb: Any, run_dir: str):
-    """Begins a run of the package `wandb`, or continues the noted one."""
+    """Starts a run of package `wandb`, or continues the one in `wandb.json`."""
     self._note_path = os.path.join(run_dir, _NOTE)
     self._note: dict[str, Any] = {'id': secrets.token_hex(4), 'sent': {}}
     if files.exists(self._note_path):
@@ -89,7 +89,7 @@ class Tracker:
 
 
 def main() -> None:
-  """Follows a run."""
+  """Sends a run's rows to Weights & Biases until standard input ends."""
   run_dir = os.fsdecode(sys.stdin.buffer.readline().rstrip(b'\n'))
   if not run_dir:  # The run could not begin.
     return

@@ -21,13 +21,13 @@ _POLL_SECS = 0.0005
 
 
 class Shared(NamedTuple):
-  """A file that is open, here or also in the process that has made it."""
+  """An open anonymous file, made by this process or by another one."""
   file: IO[bytes]
   name: str  # By which others find it.
   path: str  # Exists as long as its maker has the file.
 
   def is_there(self) -> bool:
-    """Returns whether the process that made the file still has it."""
+    """Returns whether the process that made the file still has it open."""
     try:
       # Its number may be another process's by now.
       return os.path.samestat(os.stat(self.path), os.fstat(self.file.fileno()))
@@ -48,7 +48,7 @@ def make(prefix: str, size: int) -> Shared:
 
 
 def find(prefix: str, tables: Iterable[str], mode: str) -> Shared | None:
-  """Opens the file of a kind named among a learner's tables, in a mode.
+  """Opens the anonymous file whose name is in `tables` and has `prefix`.
 
   Returns None if this process cannot open it, or it does not exist here.
   """
@@ -66,7 +66,7 @@ def find(prefix: str, tables: Iterable[str], mode: str) -> Shared | None:
 
 @contextlib.contextmanager
 def lock(fd: int, operation: int, limit_secs: float) -> Iterator[bool]:
-  """Locks a file (`LOCK_EX` or `LOCK_SH`); yields False if out of time."""
+  """Locks a file (`LOCK_EX`, `LOCK_SH`); yields False if `limit_secs` pass."""
   deadline = time.monotonic() + limit_secs
   while True:
     try:

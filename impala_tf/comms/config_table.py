@@ -21,18 +21,18 @@ _PROBE_TIMEOUT_SECS = 10
 
 
 def table_name(config: config_lib.Config) -> str:
-  """Returns the table's name, which only learners with this config have."""
+  """Returns the table's name, which contains the config's fingerprint."""
   return _PREFIX + config_lib.full_fingerprint(config)
 
 
 def make_table(config: config_lib.Config) -> reverb.Table:
-  """Makes the table, which `publish` fills."""
+  """Makes the empty table for the config; `publish` writes the config to it."""
   return reverb_calls.newest_item_table(
       table_name(config), tf.TensorSpec([None], tf.uint8, 'json'))
 
 
 def publish(address: str, config: config_lib.Config) -> None:
-  """Fills the table; raises ConnectionError if the server does not answer."""
+  """Writes the config to the table; ConnectionError if no server answers."""
   client = reverb.Client(address)
   writer = client.trajectory_writer(num_keep_alive_refs=1)
   text = np.frombuffer(config_lib.to_json(config).encode(), np.uint8)
@@ -40,7 +40,7 @@ def publish(address: str, config: config_lib.Config) -> None:
 
 
 def wait_for_config(address: str, poll: waiting.PollFn) -> config_lib.Config:
-  """Waits for a learner's config and returns it.
+  """Waits until a learner has published its config, and returns the config.
 
   Between tries, of at most ten seconds, `poll` gets the cause, and may raise.
   Raises ConfigError if the learner has another version of this package.

@@ -13,7 +13,7 @@ from impala_tf import types
 
 
 class Stamp(NamedTuple):
-  """Sender and config of an unroll, for the filter of unrolls."""
+  """Sender, config fingerprint and agent of an unroll, for `unroll_filter`."""
   sender: Any  # int64 [], task of the actor that played the unroll.
   fingerprint: Any  # int64 [], see `config.data_fingerprint`.
   # int64 [], number of the agent among several that share a replay.
@@ -59,7 +59,7 @@ class Packing:
     return [self._fields[i].shape.num_elements() for i in members]
 
   def allocate(self, num_unrolls: int) -> PackedUnroll:
-    """Allocates memory for E unrolls, which then need no packing.
+    """Allocates the columns of E unrolls, and their arrays as views of these.
 
     Returns zeros, columns [E, N], and an unroll of views of them, leading [E].
     """
@@ -95,7 +95,7 @@ class Packing:
     return tf.nest.pack_sequence_as(self._spec, fields[:-len(_STAMP_SPEC)])
 
   def agents(self, columns: Sequence[tf.Tensor]) -> tf.Tensor:
-    """Unpacks the numbers of the agents that played, int64 [B]."""
+    """Unpacks the number of the agent that played each unroll, int64 [B]."""
     place = Stamp._fields.index('agent') - len(Stamp._fields)
     return columns[self._stamped][:, place]
 

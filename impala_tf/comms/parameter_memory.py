@@ -24,19 +24,19 @@ _OFFSET = 64  # Bytes before the parameters, which are aligned for copying.
 
 
 class Stamp(NamedTuple):
-  """Numbers that come with the parameters."""
+  """Counts of updates and frames behind published parameters."""
   version: int  # Learner updates behind the parameters.
   frames: int  # Environment frames behind them.
 
 
 class Memory:
-  """A memory; `parameters` is float32 [2, P], `table_name` names it to peers.
+  """Memory of `parameters`, float32 [2, P]; peers find it by `table_name`.
 
   One thread writes at a time, and each reader reads for itself.
   """
 
   def __init__(self, shared: anonymous_files.Shared, access: int):
-    """Maps a file that was made or found."""
+    """Maps the file that `make` made or `find` found."""
     memory = mmap.mmap(shared.file.fileno(), 0, access=access)
     self._header = np.frombuffer(memory, _HEADER, 1).reshape([])
     self.parameters = np.frombuffer(
@@ -61,7 +61,7 @@ class Memory:
     self._header['num_ended'] = number
 
   def read(self, take: Callable[[np.ndarray], None]) -> Stamp | None:
-    """Reads parameters that were written since the last call.
+    """Calls `take` with the parameters if they are newer than the last read.
 
     `take` gets them, float32 [P], and must copy them; it is called again if
     they have changed meanwhile. Its exceptions are passed on. Returns None if
@@ -86,6 +86,6 @@ def make(size: int) -> Memory | None:
 
 
 def find(tables: Iterable[str]) -> Memory | None:
-  """Opens the memory named among a learner's tables; None if it cannot."""
+  """Opens the memory whose name is among `tables`; None if that fails."""
   shared = anonymous_files.find(PREFIX, tables, 'rb')
   return shared and Memory(shared, mmap.ACCESS_READ)

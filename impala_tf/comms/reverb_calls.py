@@ -1,4 +1,4 @@
-"""Calls to a Reverb server that never wait for a dead one.
+"""Calls to a Reverb server that do not wait for ever if the server dies.
 
 A call without a deadline would wait for ever when a server dies. Yet a server
 may be slow for a good reason (a full queue, a suspended machine). So after each
@@ -36,7 +36,7 @@ def server_info(client: reverb.Client, timeout_secs: int | None = None
 
 
 def newest_item_table(name: str, *signature: tf.TensorSpec) -> reverb.Table:
-  """Makes a table of only the newest item; `signature` is of its columns."""
+  """Makes a table that stores only the newest item, of columns `signature`."""
   return reverb.Table(
       name=name,
       sampler=reverb.selectors.Fifo(),
@@ -48,7 +48,7 @@ def newest_item_table(name: str, *signature: tf.TensorSpec) -> reverb.Table:
 
 
 def save(client: reverb.Client) -> None:
-  """Makes a server write its tables to its directory; raises OSError."""
+  """Makes a server write its tables to disk; raises OSError if that fails."""
   try:
     client.checkpoint()
   except RuntimeError as error:
@@ -76,7 +76,7 @@ def flush(client: reverb.Client, writer: reverb.TrajectoryWriter,
 
 def insert(client: reverb.Client, writer: reverb.TrajectoryWriter, table: str,
            columns: Sequence[np.ndarray | np.generic]) -> None:
-  """Puts an item of one step into a table, and waits until it is there.
+  """Inserts an item of one step into a table; waits until it has arrived.
 
   The writer must have no pending items. Raises as `flush` does.
   """

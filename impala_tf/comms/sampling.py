@@ -1,4 +1,4 @@
-"""tf.data's end of a Reverb table; no other module transposes."""
+"""Datasets of Reverb tables' samples; no other module transposes unrolls."""
 
 from typing import NamedTuple
 
@@ -25,7 +25,7 @@ class Source(NamedTuple):
 
 
 def samples(source: Source) -> tf.data.Dataset:
-  """Makes a dataset of a table's samples, one by one."""
+  """Makes a dataset whose elements are single samples of a table."""
   return reverb.TrajectoryDataset.from_table_signature(
       server_address=source.address,
       table=source.table,
@@ -40,7 +40,7 @@ def samples(source: Source) -> tf.data.Dataset:
 
 
 def batches(source: Source, is_taken: unroll_filter.TakesFn) -> tf.data.Dataset:
-  """Makes batches of the samples that pass, as columns [size, N]."""
+  """Makes a dataset of batches of the accepted samples, columns [size, N]."""
   dataset = samples(source).filter(
       without_autograph(lambda sample: is_taken(sample.data)))
   # Unrolls are filtered singly, for 4 microseconds a step: a refused one in a
@@ -50,7 +50,7 @@ def batches(source: Source, is_taken: unroll_filter.TakesFn) -> tf.data.Dataset:
 
 
 def never_ahead(dataset: tf.data.Dataset) -> tf.data.Dataset:
-  """Keeps tf.data from reading ahead."""
+  """Returns a dataset without autotuning, so that it does not read ahead."""
   # By default it makes `map` parallel and prefetches up to five more batches,
   # which grow old on the way (measured: lag 9.5 instead of 4).
   options = tf.data.Options()
@@ -59,7 +59,7 @@ def never_ahead(dataset: tf.data.Dataset) -> tf.data.Dataset:
 
 
 def time_major(unroll: types.Unroll) -> types.Unroll:
-  """Moves time before the batch, except in fields without time."""
+  """Transposes fields [B, T+1, ...] to [T+1, B, ...], if they have time."""
 
   def transpose(tensor):
     return tf.transpose(tensor, [1, 0] + list(range(2, tensor.shape.rank)))

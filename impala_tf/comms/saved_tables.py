@@ -40,7 +40,7 @@ def keep_only(checkpoint_dir: str, table: str) -> None:
 
 
 def _filter(path: str, is_wanted: Callable[[bytes], bool]) -> None:
-  """Replaces a file of records by one with the wanted records only."""
+  """Rewrites a TFRecord file with only the records that `is_wanted` accepts."""
   records = [record.numpy() for record in tf.data.TFRecordDataset(
       path, compression_type=_COMPRESSION)]
   with tf.io.TFRecordWriter(f'{path}.new', _COMPRESSION) as writer:

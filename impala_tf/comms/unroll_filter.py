@@ -73,7 +73,7 @@ class Refusals:
     self._last_batch = self._clock()
 
   def check(self) -> None:
-    """Raises UserError if only refused unrolls have come for a long time."""
+    """Raises UserError if 1,000 unrolls in 30 s or more were all refused."""
     secs = self._clock() - self._last_batch
     if self._in_a_row < _MAX_IN_A_ROW or secs < _MAX_SECS:
       return
@@ -87,7 +87,7 @@ class Refusals:
 def refusing(packed: packing.Packing, fingerprint: int,
              refusals: Refusals | None, agent: int | None = None,
              is_shared: bool = False, must_be_finite: bool = True) -> TakesFn:
-  """Makes a predicate that takes unrolls of a config and, if given, an agent.
+  """Makes a predicate that accepts unrolls of a config and, if given, an agent.
 
   `refusals` counts the others, if given. `is_shared` is whether several agents
   write to the table.
@@ -125,7 +125,7 @@ def refusing(packed: packing.Packing, fingerprint: int,
 def of_one_version(packed: packing.Packing, is_known: TakesFn,
                    first_version: int, num_unrolls: int,
                    refusals: Refusals | None) -> TakesFn:
-  """Makes a predicate that takes `num_unrolls` unrolls of each version in turn.
+  """Makes a predicate that accepts `num_unrolls` of each version in turn.
 
   It is the barrier of batched A2C: an update's unrolls were all played with the
   very parameters that it changes. If an actor dies after it has sent some, its

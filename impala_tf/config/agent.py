@@ -39,5 +39,5 @@ class AgentConfig(fields.Section):
 
   @property
   def sees_pictures(self) -> bool:
-    """Whether the torso takes pictures, whose numbers are those of bytes."""
+    """Whether the torso reads images of bytes; also true for 'auto'."""
     return self.torso in (*IMAGE_TORSOS, 'auto')

@@ -1,4 +1,4 @@
-"""The config of a run, with checks of several sections, and as JSON."""
+"""The config of a run: checks across its sections, and conversion to JSON."""
 
 import dataclasses
 import json
@@ -138,12 +138,12 @@ class Config:
 
   @property
   def num_replayed(self) -> int:
-    """Unrolls of a batch that come from the replay."""
+    """Number of unrolls in a batch that come from the replay."""
     return round(self.learner.batch_size * self.replay.replay_fraction)
 
   @property
   def num_fresh(self) -> int:
-    """Unrolls that come from the queue for each update."""
+    """Number of unrolls that each update reads from the queue."""
     return self.replay.pacing_unrolls or (
         self.learner.batch_size - self.num_replayed)
 
@@ -154,7 +154,7 @@ class Config:
 
   @property
   def chain_unrolls(self) -> int | None:
-    """Most unrolls in an item of the replay; None if an item is one unroll."""
+    """Maximum length of a replay item in unrolls; None for single unrolls."""
     if self.num_replayed and self.replay.sampling == 'episodes':
       return self.replay.episode_unrolls
     return None
@@ -166,7 +166,7 @@ def sections() -> dict[str, type[Any]]:
 
 
 def to_json(config: Config) -> str:
-  """Returns all values as JSON, equal for equal configs."""
+  """Returns all values as JSON, the same text for equal configs."""
   return json.dumps(dataclasses.asdict(config), sort_keys=True)
 
 

@@ -50,6 +50,6 @@ class EnvironmentConfig(fields.Section):
 
   @property
   def episode_metric_names(self) -> list[str]:
-    """Names of the numbers that `episode_metrics` asks for."""
+    """Names in `episode_metrics`, as a list."""
     return [name.strip() for name in self.episode_metrics.split(',')
             if name.strip()]

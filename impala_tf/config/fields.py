@@ -9,11 +9,11 @@ from typing import Any
 
 
 class UserError(ValueError):
-  """A user's input that cannot work; one line names cause and remedy."""
+  """Error in a user's input; its message names cause and remedy in one line."""
 
 
 class ConfigError(UserError):
-  """A value of an option that cannot work."""
+  """Error in an option's value."""
 
 
 def option(default: Any, *, at_least=None, at_most=None, above=None, below=None,
@@ -29,7 +29,7 @@ def option(default: Any, *, at_least=None, at_most=None, above=None, below=None,
 
 
 def _check_type(name: str, value: Any, hint: Any) -> Any:
-  """Returns `value`, as a float if one is wanted; raises ConfigError."""
+  """Returns `value` (as float if `hint` is); ConfigError for another type."""
   if typing.get_args(hint):  # X | None
     if value is None:
       return None
@@ -90,7 +90,7 @@ def checked_data(name: str, value: Any) -> Any:
 
 
 class Section:
-  """A section of the config; checks each field's type and range."""
+  """Base class of the config's sections; checks each field's type and range."""
 
   def __post_init__(self):
     hints = typing.get_type_hints(type(self))

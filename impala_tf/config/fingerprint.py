@@ -1,4 +1,4 @@
-"""Fingerprints of configs: of whole ones, and of options that shape unrolls."""
+"""Fingerprints of whole configs, and of the options that shape unrolls."""
 
 import dataclasses
 import hashlib
@@ -39,6 +39,6 @@ def data_fingerprint(config: config_lib.Config) -> int:
 
 
 def full_fingerprint(config: config_lib.Config) -> str:
-  """Computes the fingerprint of all values: 12 hexadecimal digits."""
+  """Computes the fingerprint of all options: 12 hexadecimal digits."""
   text = config_lib.to_json(config)
   return hashlib.sha256(text.encode()).hexdigest()[:12]

@@ -64,7 +64,7 @@ class PopulationConfig(fields.Section):
 
   @property
   def member_names(self) -> list[str]:
-    """Names of all members; none where the run is by itself."""
+    """Names of all members; empty if the run belongs to no population."""
     return self.members.split(',') if self.members else []
 
   @property

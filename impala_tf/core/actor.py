@@ -19,18 +19,18 @@ class Writer(Protocol):
   """A destination of unrolls; see `queue.UnrollWriter`."""
 
   def write(self, unroll: packing.PackedUnroll) -> None:
-    """Takes a copy of one unroll (NumPy, no batch dimension)."""
+    """Writes a copy of one unroll (NumPy, no batch dimension)."""
 
   def flush(self, max_pending: int = 0) -> None:
-    """Returns when all but `max_pending` unrolls have arrived."""
+    """Waits until all but `max_pending` unrolls have arrived."""
 
 
 class UnrollBuffer:
-  """A buffer that assembles E unrolls step by step, laid out as they travel."""
+  """A buffer that assembles E unrolls step by step, in the columns to send."""
 
   def __init__(self, spec: types.Unroll, level_index: np.ndarray,
                frame_stack: int):
-    """Allocates the arrays, which each batch of unrolls uses again.
+    """Allocates the arrays, which every batch of unrolls reuses.
 
     `spec` is `types.unroll_spec`'s, `level_index` int32 [E], `frame_stack` S.
     """
@@ -95,7 +95,7 @@ class Stopwatch:
     self._last = time.perf_counter()
 
   def lap(self, name: str | None = None) -> None:
-    """Adds the time since the last call to a phase; None discards it."""
+    """Adds the time since the last `lap` to a phase; None discards it."""
     now = time.perf_counter()
     if name is not None:
       self.secs[name] += now - self._last

@@ -24,7 +24,7 @@ def make_batches(source: sampling.Source, packed: packing.Packing,
                  refusals: unroll_filter.Refusals | None = None,
                  agent: int | None = None, first_version: int | None = None
                  ) -> Iterable[types.Unroll]:
-  """Makes batches from the queue (`source`), in whose order they come.
+  """Makes time-major batches of unrolls from the queue (`source`).
 
   Batches have leading [T+1, B], or [B] for fields without time. `join` adds
   replayed unrolls to each. For the conditions that unrolls must meet see
@@ -54,7 +54,7 @@ def place_observations(unroll: types.Unroll, device: str) -> types.Unroll:
 
 
 class BatchReader:
-  """A reader that is one batch ahead and never blocks for ever.
+  """A reader that prepares one batch ahead, and whose `poll` has a time limit.
 
   `next(dataset)` cannot be interrupted while the queue is empty, so a daemon
   thread calls it and hands batches over.
@@ -66,7 +66,7 @@ class BatchReader:
                must_pause: Callable[[control_lib.LoopControl],
                                     bool] = lambda control: False,
                problem: Callable[[], str] = str):
-    """Starts the thread that reads, and prepares each batch ahead of time.
+    """Starts the thread that reads batches and calls `prepare` on each.
 
     `refusals` counts the unrolls that the dataset rejects. `must_pause` says
     whether to wait for other agents, and `problem` why no batch comes, if the

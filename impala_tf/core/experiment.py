@@ -1,4 +1,4 @@
-"""The wiring, which makes parts from the config."""
+"""Functions that make a run's parts from its config."""
 
 import functools
 
@@ -71,7 +71,7 @@ def make_agent(config: config_lib.Config, environment: AnyEnvironment,
 
 def make_unroll_spec(config: config_lib.Config, environment: AnyEnvironment,
                      agent: agent_lib.Agent) -> types.Unroll:
-  """Describes one unroll of this experiment."""
+  """Returns the shapes and dtypes of one unroll; see `types.unroll_spec`."""
   return types.unroll_spec(
       environment.observation_spec(), environment.frame_stack,
       environment.action_spec(), agent.distribution.num_logits,

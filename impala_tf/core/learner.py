@@ -1,4 +1,4 @@
-"""The learner: from a batch of unrolls to new parameters."""
+"""The learner: updates an agent's parameters from a batch of unrolls."""
 
 import functools
 from typing import Any, Callable, NamedTuple, Sequence
@@ -47,7 +47,7 @@ def compute_gradients(agent: agent_lib.Agent, loss_fn: LossFn,
 
 
 class Objective(NamedTuple):
-  """An algorithm's loss, and its work after each step."""
+  """An algorithm's loss, and its function to call after each step."""
   # Function from the agent and a time-major batch to `types.LossOutput`.
   loss: LossFn
   # Function of the agent with its new parameters and the loss's totals of the
@@ -122,7 +122,7 @@ class Learner:
 
   @property
   def saved(self) -> tf.Module:
-    """The learner's own part of a checkpoint: its counts and the slots."""
+    """The learner's part of a checkpoint: its counts and its optimiser."""
     saved = tf.Module()
     saved.num_updates = self.num_updates
     saved.num_frames = self.num_frames
@@ -130,7 +130,7 @@ class Learner:
     return saved
 
   def update(self, unroll: types.Unroll) -> dict[str, np.float32 | np.ndarray]:
-    """Learns from one batch, leading [T+1, B], and waits for it.
+    """Makes an update from one batch, leading [T+1, B], and waits for its end.
 
     Frames are not re-stacked yet.
 
@@ -160,7 +160,7 @@ class Learner:
     return compute_gradients(self.agent, self._objective.loss, unroll)
 
   def apply(self, gradients: Gradients) -> dict[str, tf.Tensor]:
-    """Sums gradients over the replicas, clips them and takes the step.
+    """Sums gradients over the replicas, clips them and updates the parameters.
 
     If their norm is not finite nothing is changed. Returns 'gradient_norm',
     before clipping, and 'learning_rate', float32 [] each.
@@ -198,7 +198,7 @@ class Learner:
     return {**gradients.metrics, **self.apply(gradients)}
 
   def _kinds(self, origin: types.Origin) -> dict[str, tf.Tensor]:
-    """Returns masks of the kinds of unrolls that are there, float32 [B]."""
+    """Returns a mask, float32 [B], for each kind of unroll that has metrics."""
     masks = origin.kinds()
     if not self._settings.learns_from_fresh:
       del masks['fresh']
@@ -218,7 +218,7 @@ class Learner:
 
   def _run(self, unroll: types.Unroll, num_frames: int
            ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-    """Takes the step in every replica, counts it and sums its metrics up.
+    """Runs the step in every replica, counts the update, reduces the metrics.
 
     Returns the metrics as one tensor, float32 [K], since on Python 3.11
     TensorFlow leaks 16 bytes of each; tracing stores their names. Then come the

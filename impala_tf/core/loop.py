@@ -16,7 +16,7 @@ def train(batches: Iterator[Any], learner: interfaces.Learner,
           is_done: Callable[[], bool],
           updating: Callable[[], contextlib.AbstractContextManager] =
           contextlib.nullcontext) -> bool:
-  """Learns until the run is done or `batches` end.
+  """Makes updates and calls callbacks until the run is done or `batches` end.
 
   Callbacks are called in their order (`roles.learning` makes the list), and
   share only the `Update`. Batches are time-major. Returns whether the run is
@@ -50,7 +50,7 @@ def read(reader: interfaces.Reader, control: control_lib.LoopControl,
          agree: Callable[[bool, bool], tuple[bool, bool]] =
          lambda has_batch, must_stop: (has_batch, must_stop)
          ) -> Generator[Any, None, None]:
-  """Yields batches as they come, until the process is to stop.
+  """Yields batches of `reader` as they arrive, until the process must stop.
 
   `agree` maps whether there is a batch, and whether to stop, to the same
   answers for all learners of an update; see `learner_group`.
@@ -73,7 +73,7 @@ def read(reader: interfaces.Reader, control: control_lib.LoopControl,
 
 @dataclasses.dataclass
 class Player:
-  """A player whose unrolls become the batches of the same process."""
+  """A wrapper of an actor whose unrolls the same process learns from."""
   actor: Any  # An `actor.Actor`, or another with `run_unroll`.
   num_envs: int
   num_fresh: int  # New unrolls of each batch.
@@ -82,7 +82,7 @@ class Player:
   num_played: int = 0
 
   def lacks(self, num_batches: int) -> bool:
-    """Whether it has played less than so many batches need."""
+    """Returns whether too few unrolls were played for `num_batches` batches."""
     # Refused unrolls of other agents are not played again here.
     num_refused = self.refusals.total - self.refusals.num_replayed
     return self.num_played < num_batches * self.num_fresh + num_refused
@@ -97,7 +97,7 @@ class Player:
 def play_then_learn(player: Player, reader: interfaces.Reader,
                     control: control_lib.LoopControl
                     ) -> Generator[Any, None, None]:
-  """Plays each batch in the same process, and then yields it.
+  """Plays the unrolls of each batch in this process, then yields the batch.
 
   Batches end if the process is to stop. If unrolls were rejected, more are
   played until the batch is full.

@@ -1,4 +1,4 @@
-"""Reverb's queue and replay, which take unrolls from actors to the learner.
+"""Reverb's queue and replay, which carry unrolls from actors to the learner.
 
 One unroll is one Reverb step (one `append` of the whole structure) and one item
 in each table; both items share its data. Appending step by step would cost ten
@@ -45,7 +45,7 @@ _COLOUR_COMPRESSION = 2.5
 
 
 def make_queue(spec: types.Unroll, capacity: int) -> reverb.Table:
-  """Makes the queue: first in, first out, each unroll read once."""
+  """Makes the queue of unrolls: first in, first out, each read once."""
   return reverb.Table.queue(QUEUE, capacity,
                             signature=packing.Packing(spec).signature)
 
@@ -173,7 +173,7 @@ class UnrollWriter:
     self._last: list[np.ndarray] | None = None
 
   def write(self, unroll: packing.PackedUnroll) -> None:
-    """Stamps an unroll with sender and config, and sends a copy.
+    """Writes sender and config into an unroll, and sends a copy of the unroll.
 
     Raises ValueError if sizes are wrong.
     """
@@ -244,7 +244,7 @@ class _ServerWriter:
 
 def _check_tables(infos: Mapping[str, Any], tables: Sequence[str],
                   signature: Sequence[tf.TensorSpec]) -> None:
-  """Raises ConfigError if a table is missing or has other columns."""
+  """Raises ConfigError if a table is missing or differs from `signature`."""
   for table in tables:
     if table not in infos:
       raise config_lib.ConfigError(

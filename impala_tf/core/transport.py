@@ -1,4 +1,4 @@
-"""The wiring of the tables: queue, replay, writer, batches, publisher."""
+"""Functions that make tables, writer, batches and publisher from a config."""
 
 import functools
 from typing import Iterable, Sequence
@@ -25,7 +25,7 @@ from impala_tf.runtime import sizing
 
 def make_tables(config: config_lib.Config, spec: types.Unroll,
                 has_replay: bool) -> list[reverb.Table]:
-  """Makes the queue and, if unrolls are replayed here, the replay.
+  """Makes the queue and, if `has_replay` and unrolls are replayed, the replay.
 
   `has_replay` is False if the replay is on another server. Raises ConfigError
   if memory is too small for it.

@@ -1,4 +1,4 @@
-"""Publishers and fetchers, which take parameters from learner to actors.
+"""Publishers and fetchers, which carry parameters from learner to actors.
 
 Peers on the learner's machine read parameters in its memory
 (`comms.parameter_memory`); all others read a Reverb table. It holds the newest
@@ -38,14 +38,14 @@ WriteFn = Callable[[parameter_memory.Stamp, np.ndarray], None]
 
 
 def num_parameters(variables: Sequence[tf.Variable]) -> int:
-  """Counts the numbers in variables."""
+  """Returns the total number of elements of variables."""
   return sum(int(np.prod(v.shape)) for v in variables)
 
 
 def make_tables(variables: Sequence[tf.Variable],
                 memory: parameter_memory.Memory | None = None
                 ) -> list[reverb.Table]:
-  """Makes the table for parameters, and one whose name announces a memory."""
+  """Makes the parameters' table and, for a memory, one that announces it."""
   size = num_parameters(variables)
   tables = [reverb_calls.newest_item_table(
       _TABLE, tf.TensorSpec([], tf.int64, 'version'),
@@ -68,7 +68,7 @@ def make_snapshot(variables: Sequence[tf.Variable]) -> Callable[[], np.ndarray]:
 
 def frames_from(version: int, frames: int, frames_per_update: int
                 ) -> Callable[[int], int]:
-  """Returns a function from a later version to its environment frames."""
+  """Returns a function that converts a later version to environment frames."""
   return lambda later: frames + (later - version) * frames_per_update
 
 
@@ -78,7 +78,7 @@ class Publisher:
   def __init__(self, snapshot: Callable[[], np.ndarray],
                frames_at: Callable[[int], int],
                destinations: Sequence[WriteFn], is_late: bool = False):
-    """Stores functions: a `snapshot` of parameters, `frames_at` an update.
+    """Stores `snapshot`, which copies parameters, and `frames_at` of a version.
 
     With `is_late`, parameters are published at `catch_up` only. In one process
     some eight updates are made before anybody fetches.
@@ -92,7 +92,7 @@ class Publisher:
     self._version = -1
 
   def after_update(self, update: interfaces.Update) -> None:
-    """Publishes the parameters that an update has made, or notes them."""
+    """Publishes an update's parameters, or with `is_late` notes its number."""
     self._noted = update.updates
     if not self._is_late:
       self.catch_up()
@@ -121,7 +121,7 @@ class Publisher:
 
 
 class Table:
-  """The table for parameters, as a destination."""
+  """The table of parameters, as a destination of a `Publisher`."""
 
   def __init__(self, address: str):
     self._client = reverb.Client(address)
@@ -142,7 +142,7 @@ class Table:
 
 
 class NewestSender:
-  """A sender of snapshots in a separate thread, for which nobody waits.
+  """A sender of snapshots in a thread, so that the caller does not wait.
 
   A snapshot that is still waiting when the next arrives is dropped.
   """
@@ -156,7 +156,7 @@ class NewestSender:
     threading.Thread(target=self._run, daemon=True).start()
 
   def write(self, stamp: parameter_memory.Stamp, snapshot: np.ndarray) -> None:
-    """Hands over a snapshot; RuntimeError if writing an earlier one failed."""
+    """Gives the thread a snapshot; RuntimeError if an earlier write failed."""
     with self._wake:
       if self._error is not None:
         raise RuntimeError('publishing the parameters failed') from self._error
@@ -178,7 +178,7 @@ class NewestSender:
 
 def on_demand(table: Table, clock: Callable[[], float] = time.monotonic
               ) -> WriteFn:
-  """Makes a destination beside a memory, written seldom unless it is read."""
+  """Wraps a table so that it is written once a second, or always while read."""
   num_samples, read_until, next_write = 0, float('-inf'), float('-inf')
 
   def write(stamp, parameters):
@@ -195,7 +195,7 @@ def on_demand(table: Table, clock: Callable[[], float] = time.monotonic
 
 
 def delayed(write: WriteFn, lag_updates: int) -> WriteFn:
-  """Wraps `write` so that it gets parameters `lag_updates` late.
+  """Wraps `write` so that it receives parameters `lag_updates` updates late.
 
   Before there are so many, it gets the oldest parameters.
   """
@@ -210,7 +210,7 @@ def delayed(write: WriteFn, lag_updates: int) -> WriteFn:
 
 def in_other_processes(table: Table, memory: parameter_memory.Memory | None,
                        all_wait: bool) -> list[WriteFn]:
-  """Lists destinations for readers in other processes.
+  """Makes the publisher's destinations for readers in other processes.
 
   A thread writes to each, so an update waits for the snapshot alone. With
   `all_wait` actors wait for each update's parameters: none may be late.
@@ -222,7 +222,7 @@ def in_other_processes(table: Table, memory: parameter_memory.Memory | None,
 
 
 class Fetcher:
-  """A fetcher that brings an actor's variables up to date."""
+  """A fetcher that copies a learner's parameters to an actor's variables."""
 
   def __init__(self, address: str, variables: Sequence[tf.Variable],
                run_table: str | None = None, interval: int = 1,
@@ -256,7 +256,7 @@ class Fetcher:
     self.learner: str | None = None
 
   def fetch(self) -> int | None:
-    """Brings the variables up to date; returns the version they now hold.
+    """Updates the variables; returns the version of their parameters.
 
     It is None while nothing has been published. Raises ConnectionError if the
     server does not answer, is of another run, or died while it published;
@@ -313,7 +313,7 @@ class Fetcher:
     self._assign(tf.constant(parameters))
 
   def wait(self, poll: waiting.PollFn) -> int:
-    """Fetches parameters, calling `poll` until there are any; see `fetch`."""
+    """Waits for the first parameters, calling `poll` meanwhile; see `fetch`."""
     while (version := self.fetch()) is None:
       poll('it has published no parameters yet')
       time.sleep(_POLL_SECS)

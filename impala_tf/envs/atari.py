@@ -27,7 +27,7 @@ _FULL_ACTION_SET = 18  # ALE's actions have the numbers from 0, a no-op.
 
 
 def games() -> list[str]:
-  """Lists the games of ale-py by its files, without importing it."""
+  """Lists one-player games by ale-py's ROM files, without importing ale-py."""
   spec = importlib.util.find_spec('ale_py')
   assert spec is not None and spec.submodule_search_locations
   roms = pathlib.Path(spec.submodule_search_locations[0], 'roms')
@@ -36,7 +36,7 @@ def games() -> list[str]:
 
 
 def near_games(name: str) -> list[str]:
-  """Lists the games that a name may mean: one in another style, or three."""
+  """Lists the game that a name spells otherwise, or up to 3 similar games."""
   stem = re.sub(r'^ALE/|(-ram)?(NoFrameskip|Deterministic)?(-v\d+)?$', '', name)
   plain = {game.replace('_', ''): game for game in games()}
   key = re.sub(r'[\W_]', '', stem).lower()
@@ -53,7 +53,7 @@ def check_game(game: str) -> None:
 
 
 def _redraw_noops(ale: Any, frames: np.ndarray, info: Mapping[str, Any]):
-  """Resets games that began without a no-op again, so that draws are 1 to n."""
+  """Repeats resets that drew 0 no-ops, so that each game begins with 1 to n."""
   # No frame yet: a new game.
   while (again := info['episode_frame_number'] == 0).any():
     frames, info = ale.reset(options={'reset_mask': again})
@@ -214,7 +214,7 @@ class AtariEnvironment(environment.BatchedEnvironment):
         self._was_truncated)
 
   def _observe(self, frames: np.ndarray, first: Any) -> np.ndarray:
-    """Stacks frames three times faster than ALE's stacks can be transposed.
+    """Shifts frames into the stacks, 3 times faster than ALE's are transposed.
 
     `frames` are the newest, uint8 [E, 1, H, W]; games begin in rows `first`.
     """
@@ -239,7 +239,7 @@ class AtariEnvironment(environment.BatchedEnvironment):
 
 def _make(game: str, num_envs: int, seed: int, config: config_lib.Config,
           training: bool) -> AtariEnvironment:
-  """Makes games; all cores step them, but one thread those of an actor."""
+  """Makes a batch of games, stepped on all cores; in actors by one thread."""
   atari = config.atari
   if not training:
     atari = dataclasses.replace(atari, life_loss_ends_episode=False)

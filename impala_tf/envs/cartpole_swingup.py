@@ -39,7 +39,7 @@ _TIME_LIMIT_STEPS = round(
 
 
 class CartPoleSwingUpEnvironment(environment.BatchedEnvironment):
-  """A pole hangs from a cart and has to be swung up and balanced.
+  """E carts, each with a hanging pole that must be swung up and balanced.
 
   Actions push the cart for 0.04 s: 0 left, 1 not at all, 2 right. A step has
   reward 1 if the pole is upright by 90 degrees and 1 rad/s, and the cart within

@@ -27,7 +27,7 @@ class ControlEnvironment(gym.GymEnvironment):
 
   def __init__(self, name: str, num_envs: int, seed: int,
                staggered: bool = False):
-    """Makes the environments of '<domain>/<task>', as in `suite`.
+    """Makes the environments of '<domain>/<task>', a task of dm_control.
 
     With `staggered`, environment i's first episode is truncated after (i + 1) /
     E of its steps. Otherwise all episodes end in the same step, and a batch

@@ -41,7 +41,7 @@ class AsGymnasium:
   """
 
   def __init__(self, env: dm_env.Environment):
-    """Raises SpaceError for unsupported observations or actions."""
+    """Wraps `env`; SpaceError for unsupported observations or actions."""
     self._env = env
     self.unwrapped = self
     self.close = env.close
@@ -74,7 +74,7 @@ class AsGymnasium:
 
 
 def _space(spec: Any) -> Any:
-  """Returns Gymnasium's space of a nested spec; raises SpaceError."""
+  """Converts a nested spec to a Gymnasium space; SpaceError unless numeric."""
   from gymnasium import spaces as gym_spaces  # Lazily: not every run needs it.
   if isinstance(spec, Mapping):
     return gym_spaces.Dict({name: _space(part) for name, part in spec.items()})
@@ -90,7 +90,7 @@ def _space(spec: Any) -> Any:
 
 
 def _action_space(spec: Any) -> Any:
-  """Returns Gymnasium's space of an action's spec; raises SpaceError."""
+  """Converts an action's spec to a Gymnasium space, or raises SpaceError."""
   from gymnasium import spaces as gym_spaces
   is_bounded = isinstance(spec, specs.BoundedArray)
   if (not isinstance(spec, specs.Array) or len(spec.shape) > 1
@@ -114,9 +114,9 @@ def _action_space(spec: Any) -> Any:
 
 def _make(name: str, num_envs: int, seed: int, config: config_lib.Config,
           training: bool) -> gym.GymEnvironment:
-  """Makes E copies of what the level's function returns.
+  """Makes a batch of E environments by calls of the level's function.
 
-  If it takes a `seed`, it gets that of each copy.
+  If the function has an argument `seed`, each call gets another seed.
   """
   del training
   module, _, function_name = name.partition(':')

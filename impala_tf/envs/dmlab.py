@@ -72,7 +72,7 @@ _DIRECTORIES = {'dmlab30': 'contributed/dmlab30/', 'dmlab': ''}
 
 
 def check_name(domain_name: str, name: str) -> None:
-  """Raises ConfigError for an unknown level, or if Lab cannot run.
+  """Raises ConfigError for an unknown level, or if Lab or zip is missing.
 
   `domain_name` is 'dmlab30', or 'dmlab' for Lab's own levels.
   """
@@ -187,7 +187,7 @@ class DmlabEnvironment(serial.SerialEnvironment):
     return observations['RGB_INTERLEAVED']
 
   def render(self) -> np.ndarray:
-    """Returns the last frame in colour, even after Lab's end."""
+    """Returns environment 0's last observed frame, in colour."""
     return self._observation[0].copy()
 
   def close(self) -> None:
@@ -207,7 +207,7 @@ def _settings(config: config_lib.DmlabConfig, training: bool) -> dict[str, str]:
 
 
 def import_lab(level: str) -> types.ModuleType:
-  """Imports Lab; raises ConfigError that names the level."""
+  """Imports DeepMind Lab; raises ConfigError, with `level`, if that fails."""
   # Read when the first simulator draws: threads that rasterise small pictures
   # cost more than they save, and take cores from other simulators.
   os.environ.setdefault('LP_NUM_THREADS', '0')

@@ -81,7 +81,7 @@ class LevelCache:
       return False
 
   def write(self, key: str, pk3_path: str) -> None:
-    """Keeps the map at `pk3_path`, unless it exists or the cache is full."""
+    """Copies a new map from `pk3_path` to the cache, unless that is full."""
     path = self._directory / key
     # Renamed when it is whole, so that no process fetches half of it. Processes
     # that write one map at once write the same bytes to different files.
@@ -107,7 +107,7 @@ class LevelCache:
     self._has_warned = True
 
   def _num_bytes(self) -> int:
-    """Adds up the maps, in a fraction of the time in which one is compiled."""
+    """Adds up the maps' bytes, in a fraction of the time of one compilation."""
     total = 0
     with os.scandir(self._directory) as entries:
       for entry in entries:
@@ -117,7 +117,7 @@ class LevelCache:
 
 
 class Scratch:
-  """A directory that disappears with this process, however that ends.
+  """A scratch directory, which is removed when this process ends in any way.
 
   Simulators write maps there. Their own directories would stay behind if Lab or
   a signal ended the process.
@@ -138,7 +138,7 @@ class Scratch:
         env={'PATH': os.environ.get('PATH', os.defpath)})
 
   def make(self) -> str:
-    """Makes a directory within; returns its path."""
+    """Makes a directory within the scratch directory; returns its path."""
     return tempfile.mkdtemp(dir=self._path)
 
   def close(self) -> None:
@@ -185,7 +185,7 @@ def check_dataset(path: str) -> None:
 
 
 def check_maps(name: str, runfiles_path: str) -> None:
-  """Raises ConfigError if the Lab in a directory lacks maps of a level.
+  """Raises ConfigError if Lab's directory lacks maps that a level needs.
 
   `name` is the level's without 'dmlab30/'.
   """

@@ -44,7 +44,7 @@ MakeFn = Callable[[int], environment_lib.BatchedEnvironment]
 
 
 class WorkerError(environment_lib.SimulatorError):
-  """A failure of an environment in a worker process; its message names it."""
+  """A failure in a worker process; the message names the environment."""
 
 
 class _Shared(NamedTuple):
@@ -78,7 +78,7 @@ def _arrays(memory: _Shared, shared_specs: _Shared, num_envs: int) -> _Shared:
 
 
 class Workers:
-  """E environments, each of which steps as soon as it has its action.
+  """E environments in processes; each steps as soon as its action arrives.
 
   They reset themselves at the start, and `recv` returns those rows first.
   Worker w steps the environments w, w + W, ... in the order of their actions: a
@@ -171,7 +171,7 @@ class Workers:
     return self._specs.side_channels
 
   def send(self, numbers: np.ndarray, actions: np.ndarray) -> None:
-    """Makes environments step with actions [n, ...], and returns at once.
+    """Sends actions [n, ...] to environments, without waiting for their steps.
 
     `numbers`, int32 [n], are of environments that `recv` has returned and that
     have got no action since. Raises WorkerError if a worker has died.

@@ -24,7 +24,7 @@ _numbers = range(sys.maxsize)
 
 
 class SimulatorError(Exception):
-  """A simulator's failure: one line with level, copy, place and cause.
+  """A simulator's failure: one line with level, environment, place and cause.
 
   It is no `UserError`, since a restarted actor may go on, and no RuntimeError,
   which contextlib takes for the StopIteration that caused it.
@@ -32,13 +32,13 @@ class SimulatorError(Exception):
 
 
 def numbers() -> range:
-  """Returns the numbers in the run of the environments that are made now."""
+  """Returns the run-wide numbers of the environments that are being made."""
   return _numbers
 
 
 @contextlib.contextmanager
 def numbered(of_envs: range) -> Iterator[None]:
-  """Gives numbers to the environments that are made meanwhile, in order."""
+  """Sets the run-wide numbers of environments made within the context."""
   global _numbers
   before, _numbers = _numbers, of_envs
   try:
@@ -53,7 +53,7 @@ def discrete(num_actions: int) -> specs.DiscreteArray:
 
 
 def continuous(minimum: np.ndarray, maximum: np.ndarray) -> specs.BoundedArray:
-  """Makes the spec of actions that are vectors within two bounds, [D] each."""
+  """Makes the spec of continuous actions [D] between two bounds, [D] each."""
   return specs.BoundedArray(
       np.shape(minimum), np.float32, minimum, maximum, name='action')
 
@@ -71,7 +71,7 @@ class ActionBox:
 
   @property
   def is_bounded(self) -> np.ndarray:
-    """Whether each number has both bounds, bool [D]."""
+    """Whether each dimension has a lower and an upper bound, bool [D]."""
     # Simulators also write the largest number for there being no bound.
     return (self.high.astype(np.float64) - self.low < np.finfo(np.float32).max)
 
@@ -82,7 +82,7 @@ class ActionBox:
     return (high + low) / 2, (high - low) / 2
 
   def fit(self, actions: np.ndarray) -> np.ndarray:
-    """Converts an agent's actions [..., D] to the simulator's, in the box."""
+    """Converts actions [..., D] to the simulator's unit; clips to the box."""
     if self.scaled:
       centre, half = self._centre_and_half
       actions = centre + half * actions
@@ -96,7 +96,7 @@ def multi_discrete(nvec: Sequence[int]) -> specs.BoundedArray:
 
 
 def num_choices(action_spec: specs.BoundedArray) -> np.ndarray:
-  """Returns the numbers of values of discrete actions, int64 [] or [D]."""
+  """Counts the values of each choice of discrete actions: int64 [] or [D]."""
   return np.asarray(action_spec.maximum, np.int64) + 1
 
 
@@ -206,11 +206,11 @@ class BatchedEnvironment(abc.ABC):
             else 'the environment')
 
   def action_spec(self) -> specs.BoundedArray:
-    """Returns one environment's spec, made by `discrete` or its siblings."""
+    """Returns one environment's action spec: `discrete`, `continuous` etc."""
     return self._action_spec
 
   def observation_spec(self) -> specs.Array:
-    """Returns the spec of one environment, without the leading [E]."""
+    """Returns one environment's observation spec, without the leading [E]."""
     return self._observation_spec
 
   @property
@@ -226,7 +226,7 @@ class BatchedEnvironment(abc.ABC):
             array, np.ndarray) else () for array in self.side_channels))
 
   def keep_common_interface(self, other: 'BatchedEnvironment') -> None:
-    """Replaces by None whatever another level has not alike in `interface`."""
+    """Sets values of `interface` to None that differ from another level's."""
     for name, value in self.interface.items():
       others = other.interface.get(name)
       if value != others:
@@ -257,7 +257,7 @@ class BatchedEnvironment(abc.ABC):
   def _as_timestep(self, begins: np.ndarray, reward: np.ndarray,
                    discount: np.ndarray, observation: np.ndarray,
                    truncated: Any = False) -> dm_env.TimeStep:
-    """Makes the rows of a step: FIRST if it `begins`, LAST if `truncated`."""
+    """Makes a step's rows: FIRST at `begins`, LAST at `truncated`, else MID."""
     # FIRST is 0, MID is 1 and LAST is 2.
     return dm_env.TimeStep(
         step_type=(~begins).astype(np.uint8) + np.uint8(truncated),
@@ -265,7 +265,7 @@ class BatchedEnvironment(abc.ABC):
         discount=discount.astype(np.float32), observation=observation)
 
   def _instruct(self, i: int, text: str) -> None:
-    """Sets the instruction of environment i from this observation on."""
+    """Sets environment i's instruction, for this observation and later ones."""
     if text == self._instruction_texts[i]:  # In most steps nothing changes.
       return
     self._instruction_texts[i] = text
@@ -315,7 +315,7 @@ class BatchedEnvironment(abc.ABC):
     return self._step(actions)
 
   def take_simulators_units(self, names: Sequence[str] = CONVERSIONS) -> None:
-    """Leaves to policies what they convert, by its names in `interface`.
+    """Turns off the named conversions of `interface`, which policies then do.
 
     Then `step` takes continuous actions in the simulator's unit.
     """

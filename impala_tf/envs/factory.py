@@ -38,7 +38,7 @@ DOMAINS: dict[str, domain_lib.Domain] = {
 
 
 def register(name: str, domain: domain_lib.Domain) -> None:
-  """Adds a domain of the user's own, for simulators without Gymnasium.
+  """Adds a user's domain to the table, for simulators without Gymnasium.
 
   Its forms begin with `name`, up to the first slash. Raises ConfigError if that
   is taken.
@@ -51,12 +51,12 @@ def register(name: str, domain: domain_lib.Domain) -> None:
 
 
 def domain_of(level: str) -> domain_lib.Domain | None:
-  """Returns the domain of a level, or None."""
+  """Returns the domain of a level's prefix, or None for an unknown prefix."""
   return DOMAINS.get(level.partition('/')[0])
 
 
 def _of_other_library(level: str) -> str | None:
-  """Translates another library's name of a level, or returns None.
+  """Translates another library's name of a level; returns None for other names.
 
   Ids that Gymnasium may know stay: the user's own may be anything.
   """
@@ -125,7 +125,7 @@ def check_level(level: str) -> None:
 
 
 def check_levels(config: config_lib.Config) -> None:
-  """Raises ConfigError for levels that could not be made, as `check_level`."""
+  """Raises ConfigError if a configured level is unusable with the options."""
   for level in levels_lib.expand(config.environment.level):
     _check_options(level, config)
     if config.actor.env_processes and known_domain(level).steps_batches:
@@ -158,7 +158,7 @@ def _check_options(level: str, config: config_lib.Config) -> None:
 def make_environment(level: str, num_envs: int, seed: int,
                      config: config_lib.Config, training: bool
                      ) -> environment.BatchedEnvironment:
-  """Makes a batch of E environments of one level, not of the config's.
+  """Makes a batch of E environments of `level`; ignores the config's level.
 
   For `seed` see `Domain.make`. Without `training` full games are scored: lost
   lives end nothing, all cores are used, and DeepMind Lab plays held-out levels.

@@ -274,9 +274,9 @@ def _maker(level: str, env_id: str, kwargs: Mapping[str, Any],
 @contextlib.contextmanager
 def _as_config_error(level: str, kwargs: Mapping[str, Any] | None = None
                      ) -> Iterator[None]:
-  """Turns what the user's code raises into a ConfigError.
+  """Makes a context that turns errors of the user's code into ConfigError.
 
-  That is its constructor with `kwargs`; without these, its reset.
+  The code is a constructor with `kwargs`; without these, a reset.
   """
   try:
     yield
@@ -295,7 +295,7 @@ def _as_config_error(level: str, kwargs: Mapping[str, Any] | None = None
 
 
 def _explain(error: BaseException) -> str:
-  """Describes what a constructor raised, or the call that did not fit it."""
+  """Describes an error of user code, with a hint if it rejects an argument."""
   cause = files.one_line(error, None).partition(' was raised from the env')[0]
   if isinstance(error, TypeError) and ' argument' in cause:
     return (f'{cause}; its constructor must take these, and no argument id, '
@@ -304,14 +304,14 @@ def _explain(error: BaseException) -> str:
 
 
 def _import() -> Any:
-  """Imports Gymnasium on first use, once MuJoCo can draw without a display."""
+  """Imports and returns Gymnasium, after a call of `draw_without_display`."""
   draw_without_display()
   import gymnasium
   return gymnasium
 
 
 def draw_without_display() -> None:
-  """Makes MuJoCo and pygame draw without a display; to be called before both.
+  """Makes MuJoCo and pygame draw without a display; call it before they load.
 
   MuJoCo's default, GLFW, needs one, for videos and for tasks that draw
   themselves (dm_control's 'quadruped/escape'); pygame complains without one.
@@ -325,7 +325,7 @@ def draw_without_display() -> None:
 
 
 def _render_mode(gymnasium: Any, env_id: str) -> Mapping[str, str]:
-  """Returns the argument for pictures, if a constructor takes it."""
+  """Returns {'render_mode': 'rgb_array'} if a constructor takes it, else {}."""
   module, _, name = env_id.rpartition(':')
   if module:
     importlib.import_module(module)  # `check_module` has been passed.

@@ -28,7 +28,7 @@ def is_cart_pole(env_id: str) -> bool:
 
 
 class CartPoleEnvironment(environment.BatchedEnvironment):
-  """E CartPoles that play as single ones do in a `GymEnvironment`.
+  """E CartPoles, computed as a batch, that play as in a `GymEnvironment`.
 
   Gymnasium's own batch draws all starts from one stream. Here environment i has
   its own, seeded with `seed + i`. It is for training, which draws no pictures.

@@ -79,7 +79,7 @@ def make_for_policies(config: config_lib.Config | str, num_envs: int = 1,
 
 
 def make_level(config: config_lib.Config, training: bool) -> MakeFn:
-  """Returns a function that makes environments of one of the levels."""
+  """Returns a function that makes a batch from a level, a number and a seed."""
   # Not a closure: `env_processes` hands it to processes.
   return functools.partial(
       factory.make_environment, config=config, training=training)
@@ -87,7 +87,7 @@ def make_level(config: config_lib.Config, training: bool) -> MakeFn:
 
 def slots(num_levels: int, first_slot: int, num_envs: int
           ) -> list[tuple[int, slice]]:
-  """Shares the E environments of a process out over the L levels.
+  """Divides the E environments of a process among the L levels.
 
   `first_slot` is the number of the first in the run. Returns the index and the
   rows of each level that the process plays.
@@ -137,7 +137,7 @@ def _describe(env: environment.BatchedEnvironment) -> dict[str, Any]:
 
 def make_probe(config: config_lib.Config, make: MakeFn | None = None
                ) -> environment.BatchedEnvironment:
-  """Makes and closes an environment of the first level, for its specs.
+  """Makes, closes and returns an environment of the first level, for its specs.
 
   All other levels of a run are made once, one after another, unless all must be
   alike. `remarks` are then of all, with their names, and `interface` has what
@@ -168,7 +168,7 @@ def make_probe(config: config_lib.Config, make: MakeFn | None = None
 
 def make_workers(level: str, seed: int, first_slot: int, make: MakeFn,
                  config: config_lib.ActorConfig) -> env_processes.Workers:
-  """Makes a process's environments of one level or of several, in workers.
+  """Makes a process's environments, of one level or more, in worker processes.
 
   `level` is `EnvironmentConfig.level`. Environment i has the seed `seed + i`;
   `make` can be pickled; see `slots` for `first_slot`. Raises the errors of
@@ -203,7 +203,7 @@ class MultiLevelEnvironment(environment.BatchedEnvironment):
 
   def __init__(self, name: str, levels: Sequence[str], num_envs: int, seed: int,
                first_slot: int, make: MakeFn):
-    """Makes the environments; raises ConfigError if levels differ.
+    """Makes the environments; raises ConfigError if the levels' spaces differ.
 
     `levels` are all L of the run; `name` is for messages. Environments have
     the E seeds from `seed` on. See `slots` for `first_slot`.

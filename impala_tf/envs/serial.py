@@ -33,7 +33,7 @@ ERRORS = (Exception, SystemExit)
 
 
 class Transition(NamedTuple):
-  """What one step of one simulator led to."""
+  """The result of one step of one simulator."""
   observation: Any  # The one that ends the episode, too; unused if terminated.
   reward: float  # Raw.
   terminated: bool  # Whether nothing can follow, so that the value is 0.
@@ -45,7 +45,7 @@ class Simulators:
 
   def __init__(self, make: Callable[[int, int], Any], num_envs: int, seed: int,
                name: str = 'it'):
-    """Makes E simulators; none stays open if one fails.
+    """Makes E simulators; if one fails, closes those made before.
 
     `make` makes simulator i with a seed, at first `seed` + i. Meanwhile its
     constructor can read its number in the run from IMPALA_TF_ENV_INDEX. Raises
@@ -96,7 +96,7 @@ class Simulators:
       self._simulators[i] = self._made(i, new_seed)
 
   def close(self) -> None:
-    """Closes all, which are then forgotten; may be called twice."""
+    """Closes and removes all simulators; may be called twice."""
     while self._simulators:
       close(self._simulators.pop())
     stop_signals.closed(self)
@@ -199,7 +199,7 @@ class SerialEnvironment(environment.BatchedEnvironment):
 
 
 def close(simulator: Any) -> None:
-  """Closes a simulator, so that others can be closed even if it fails."""
+  """Closes a simulator; logs an error of its `close` and does not raise it."""
   try:
     simulator.close()
   except ERRORS as error:

@@ -1,4 +1,4 @@
-"""Conversion of Gymnasium's spaces to the arrays that an agent takes.
+"""Conversion of observations of Gymnasium's spaces to an agent's arrays.
 
 However it is nested, an observation becomes at most two arrays. The torso sees
 an image or a vector; `features` are the numbers beside an image.
@@ -38,15 +38,15 @@ _NO_BOUND = np.finfo(np.float32).max / 2
 
 
 class SpaceError(ValueError):
-  """A space that cannot become an agent's input; the message says why."""
+  """Error for a space, observation or mask that an agent cannot read."""
 
 
 class NothingLegal(SpaceError):
-  """A mask that allows no action."""
+  """Error for a mask that allows no action."""
 
 
 class Observed(NamedTuple):
-  """An observation of one environment as an agent takes it."""
+  """An observation of one environment, converted for the agent."""
   observation: np.ndarray  # As `Converter.observation_spec`.
   features: Any = ()  # float32 [F], if F is not 0.
   action_mask: Any = None  # As the observation has it, if it has one.
@@ -125,7 +125,7 @@ class Converter:
             if pictures and part.dtype == np.uint8 and len(part.shape) == 3]
 
   def leave_scale(self) -> None:
-    """Leaves pictures of the space's shape in their unit, for policies.
+    """Turns off the scaling of pictures that keep their shape; policies do it.
 
     A policy knows by their shape alone which it has to convert.
     """
@@ -135,7 +135,7 @@ class Converter:
         for image in self._images]
 
   def __call__(self, observation: Any) -> Observed:
-    """Converts one observation; raises SpaceError if the space has none such.
+    """Converts one observation; raises SpaceError if it does not fit the space.
 
     Bounds of a Box are not checked, and numbers of another width are converted:
     simulators are careless with both.
@@ -201,7 +201,7 @@ def _from_data(description: Any) -> Any:
 
 
 def cast(given: np.ndarray, dtype: Any) -> np.ndarray | None:
-  """Converts numbers; returns None for others, or if they would not fit."""
+  """Casts an array to `dtype`; None if not numeric, or values would not fit."""
   if given.dtype.kind not in 'biuf':
     return None
   with np.errstate(invalid='ignore'):
@@ -212,7 +212,7 @@ def cast(given: np.ndarray, dtype: Any) -> np.ndarray | None:
 
 
 def flat_mask(mask: Any, num_values: Sequence[int]) -> np.ndarray:
-  """Joins the masks of all choices, of `num_values` [D], to uint8, 0 or 1.
+  """Joins the masks of D choices into one, uint8 [sum(num_values)], 0 or 1.
 
   A mask is nonzero for each legal value: an array, or a tuple of one for each
   choice. Raises SpaceError for another, or if a choice has no legal value.
@@ -233,7 +233,7 @@ def flat_mask(mask: Any, num_values: Sequence[int]) -> np.ndarray:
 
 
 def _kind(space: Any) -> str:
-  """Returns a space's kind, such as 'Box', also for a subclass of it."""
+  """Returns a space's kind, such as 'Box' for a Box or a subclass of Box."""
   from gymnasium import spaces
   for name in (*_FLAT, 'Dict', 'Tuple'):
     if isinstance(space, getattr(spaces, name)):
@@ -242,7 +242,7 @@ def _kind(space: Any) -> str:
 
 
 def _parts(space: Any, path: tuple[Any, ...] = ()) -> Iterator[_Part]:
-  """Yields the numeric parts of a nested space with paths; or SpaceError."""
+  """Yields a nested space's leaves with paths; SpaceError if one is unfit."""
   kind = _kind(space)
   if kind in _FLAT:
     yield path, space
@@ -264,7 +264,7 @@ def _place(path: tuple[Any, ...]) -> str:
 
 def _part(observation: Any, path: tuple[Any, ...], space: Any,
           dtype: Any) -> np.ndarray:
-  """Returns a part of an observation as an array of a dtype; or SpaceError."""
+  """Returns the part at `path` as `dtype`; raises SpaceError if it is unfit."""
   seen, array = 'nothing', None
   try:
     for key in path:
@@ -287,7 +287,7 @@ def _part(observation: Any, path: tuple[Any, ...], space: Any,
 
 def _image(path: tuple[Any, ...], space: Any, pictures: bool,
            is_plain: bool) -> _Image | None:
-  """Decides what the torso sees of a Box; None if that is no image."""
+  """Returns how a Box becomes the torso's image; None if it is no image."""
   if _kind(space) != 'Box':
     return None
   shape = space.shape
@@ -312,7 +312,7 @@ def _image(path: tuple[Any, ...], space: Any, pictures: bool,
 
 
 def _has_channels_first(shape: Sequence[int]) -> bool:
-  """Decides which dimension of a picture has its channels: first or last.
+  """Returns whether a picture's channels are its first dimension, not its last.
 
   The sides of most pictures are equal. Of others the channels are far fewer.
   """

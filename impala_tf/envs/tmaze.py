@@ -25,7 +25,7 @@ _SIGNAL_UP, _SIGNAL_DOWN, _CORRIDOR, _JUNCTION = range(4)  # Observations.
 
 
 def corridor_length(text: str) -> int:
-  """Reads N of 'tmaze/<N>'; raises ConfigError if N is no length."""
+  """Reads N of 'tmaze/<N>'; raises ConfigError unless N is 1 to 1,000."""
   # isdecimal alone would take other scripts' digits, too.
   if not (text.isascii() and text.isdecimal()
           and 1 <= int(text) <= _MAX_LENGTH):

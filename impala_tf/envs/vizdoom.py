@@ -135,7 +135,7 @@ class VizdoomEnvironment(serial.SerialEnvironment):
     return screen[::self._subsample, ::self._subsample]
 
   def render(self) -> np.ndarray:
-    """Returns the last frame with all of its pixels, even after Doom's end."""
+    """Returns environment 0's last observed frame, with all of its pixels."""
     return self._screen.copy()
 
 

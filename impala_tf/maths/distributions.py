@@ -34,7 +34,7 @@ ILLEGAL_LOGIT = -1e9
 
 @dataclasses.dataclass(frozen=True)
 class Distribution(abc.ABC):
-  """One kind of policy; equal to any other of its kind and size."""
+  """A kind of action distribution; equal if kind and size are the same."""
   action_dtype: ClassVar[tf.DType]
 
   @property
@@ -97,7 +97,7 @@ class Distribution(abc.ABC):
     return self._distribution(self._checked('logits', logits)).sample(seed=seed)
 
   def mode(self, logits: tf.Tensor) -> tf.Tensor:
-    """Returns the most probable actions, of a Gaussian its mean."""
+    """Returns the most probable actions; for a Gaussian, the mean."""
     return self._distribution(self._checked('logits', logits)).mode()
 
   def _checked(self, name, logits):
@@ -219,7 +219,7 @@ class SphericalGaussian(Gaussian):
     return self.action_size + 1
 
   def entropy(self, logits: tf.Tensor) -> tf.Tensor:
-    """Computes the entropy of one dimension, which all have alike.
+    """Computes the entropy of one dimension, which is equal for all dimensions.
 
     Section 9's cost is of 1/2 (log(2 pi sigma^2) + 1), not of D times as much.
     """
@@ -248,7 +248,7 @@ def of_actions(spec: specs.Array) -> Distribution:
 
 
 def mask_logits(logits: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-  """Gives illegal actions of a discrete policy, [..., P], probability 0.
+  """Gives illegal actions probability 0, by replacing their logits [..., P].
 
   They are never sampled, add nothing to entropy and divergence, and no gradient
   flows into their logits. The mask, uint8 [..., P], is 0 for each of them.

@@ -70,7 +70,7 @@ def entropy_loss(entropies: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
 
 def masked_mean(x: tf.Tensor, mask: tf.Tensor,
                 axis: int | None = 0) -> tf.Tensor:
-  """Averages the transitions that count, for logs.
+  """Averages `x` over the transitions that count, for logs.
 
   With axis 0 it is a mean over time of each unroll, float32 [B]; with None one
   mean of all, float32 []. It is 0 if no transition counts.

@@ -95,7 +95,7 @@ def draw_final_epsilon(rng: np.random.Generator) -> float:
 
 def annealed_epsilon(final_epsilon: float, num_frames: int,
                      anneal_frames: int) -> float:
-  """Returns the probability of a random action, from 1 linearly to the final.
+  """Anneals a random action's probability linearly from 1 to `final_epsilon`.
 
   Environment frames so far, and those after which it is final, are of all
   workers together.

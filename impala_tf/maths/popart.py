@@ -91,7 +91,7 @@ def update(moments: running_moments.Moments, sums: running_moments.Totals,
 
 def rescale(kernel: tf.Tensor, bias: tf.Tensor, old: running_moments.Moments,
             new: running_moments.Moments) -> tuple[tf.Tensor, tf.Tensor]:
-  """Moves a linear layer so that no V changes with the moments.
+  """Rescales a linear layer so that new moments change no value V.
 
   By proposition 1 of van Hasselt et al. 2016 the new kernel, [F, L], is kernel
   sigma / sigma'. The new bias, [L], is (sigma bias + mu - mu') / sigma'.

@@ -29,7 +29,7 @@ class Moments(NamedTuple):
 
 
 class Totals(NamedTuple):
-  """Sums over samples of some numbers. Sums of several replicas add up."""
+  """Number of samples and sums of their deviations; replicas' totals add up."""
   # Number of samples, floating [F], or [] if it is the same for all.
   count: tf.Tensor
   deviation: tf.Tensor  # Sum of (sample - mean), floating [F].
@@ -63,7 +63,7 @@ def update(count: tf.Tensor, moments: Moments, sums: Totals) -> Moments:
 
 
 def move(moments: Moments, sums: Totals, weight: tf.Tensor) -> Moments:
-  """Mixes the moments with those of some samples.
+  """Computes a weighted mixture of the moments and those of new samples.
 
   `weight` is the share of the samples in the new moments, 0 to 1. `sums` are
   deviations from the mean of `moments`, over all replicas.

@@ -29,7 +29,7 @@ class Hyperparameters(tf.Module):
   """
 
   def __init__(self, config: config_lib.Config):
-    """Creates the variables, under the strategy's scope that is open."""
+    """Creates the variables; call it in the scope of the strategy."""
     super().__init__(name='hyperparameters')
     self.learning_rate = _variable(config.optimizer.learning_rate)
     self.epsilon = _variable(config.optimizer.epsilon)
@@ -43,7 +43,7 @@ class Hyperparameters(tf.Module):
       self.max_gradient_norm = _variable(config.optimizer.max_gradient_norm)
 
   def present(self) -> 'Present':
-    """Returns what the loss of the present update reads."""
+    """Returns the hyper-parameters that the present update's loss reads."""
     end = self._entropy_annealed_to
     if end == 1:
       return Present(self.entropy_cost)
@@ -51,7 +51,7 @@ class Hyperparameters(tf.Module):
         self.entropy_cost * (end + (1 - end) * self.remaining_share()))
 
   def row(self) -> dict[str, float]:
-    """Returns the values, but for the learning rate, which updates report."""
+    """Returns all values but the learning rate, by name, for the log."""
     values = {'epsilon': self.epsilon,
               'entropy_cost': self.present().entropy_cost}
     if self.max_gradient_norm is not None:
@@ -60,13 +60,13 @@ class Hyperparameters(tf.Module):
 
 
 class ConfiguredValues(tf.Module):
-  """Record in checkpoints of the config's values for each hyper-parameter.
+  """A record, kept in checkpoints, of the config's hyper-parameter values.
 
   It shows a resumed run which values its config has changed since then.
   """
 
   def __init__(self, hyperparameters: Hyperparameters):
-    """Begins with NaN: `hyperparameters` still have the config's values."""
+    """Reads the config's values from new `hyperparameters`; records NaN."""
     super().__init__(name='configured')
     self._config_values = [float(v.numpy()) for v in hyperparameters.variables]
     self.values = _variable([float('nan')] * len(self._config_values))

@@ -52,7 +52,7 @@ class RMSProp(tf.Module):
     self._bias_correction = bias_correction
 
   def build(self, variables: Sequence[tf.Variable]) -> None:
-    """Creates the slots."""
+    """Creates each variable's slots, mean square and momentum."""
     start = tf.zeros if self._bias_correction else tf.ones
     self.mean_squares = [
         tf.Variable(start(v.shape, v.dtype), trainable=False,
@@ -67,7 +67,7 @@ class RMSProp(tf.Module):
   def apply_gradients(
       self,
       grads_and_vars: Iterable[tuple[tf.Tensor, tf.Variable]]) -> None:
-    """Performs one step with a gradient for each variable, as in `build`.
+    """Performs one step, with gradients in the order of variables of `build`.
 
     `tf.IndexedSlices` are made dense: rows of an embedding that no input
     touched have gradient 0, and their mean square decays.

@@ -64,16 +64,16 @@ class State(tf.Module):
         np.bincount(level_index, returns, minlength=num_levels))
 
   def mean_returns(self) -> np.ndarray:
-    """Returns mean returns [L]; levels without episodes keep their last."""
+    """Returns mean returns [L]; without new episodes, a level's last mean."""
     episodes = self.episodes.numpy()
     return np.where(episodes > 0,
                     self.return_sums.numpy() / np.maximum(episodes, 1),
                     self.means.numpy())
 
   def begin(self, evolution: int, is_copy: bool) -> None:
-    """Restarts after decision number `evolution`.
+    """Clears counts and sums of returns after decision number `evolution`.
 
-    Its old means say nothing about a member that copied another.
+    Old means say nothing about a member that copied another.
     """
     means = self.mean_returns()
     self.means.assign(np.full_like(means, np.nan) if is_copy else means)
@@ -93,7 +93,7 @@ class Member:
   def __init__(self, config: config_lib.Config, run_dir: str,
                learner: learner_lib.Learner, state: State,
                checkpointer: checkpoint_lib.Checkpointer):
-    """Completes the last decision of a process that was killed.
+    """Makes the member, and completes a killed process's last decision.
 
     Learner and state are restored; the checkpointer writes both. Raises
     ConfigError if `run_dir` cannot be a member's.
@@ -163,7 +163,7 @@ class Member:
     self._publish()
 
   def _make_event(self, updates: int) -> populations.Event:
-    """Compares the member with another one, and copies that one's files."""
+    """Compares with a partner, copies a better one; returns the decision."""
     population = self._options
     names = population.member_names
     evolution = int(self._state.evolution.numpy()) + 1
@@ -200,7 +200,7 @@ class Member:
             if (variable := getattr(variables, name)) is not None}
 
   def _apply(self, event: populations.Event) -> None:
-    """Applies a decision; a restart may apply it again."""
+    """Applies a decision to learner and state; a restart may repeat it."""
     if event.checkpoint is not None:
       checkpoint_lib.read_parts(
           self._parts, populations.path(self._run_dir, event.checkpoint))
@@ -247,7 +247,7 @@ class Member:
 
 def compare(run_dir: str, partner: str, score: float, margin: float, target: str
            ) -> tuple[populations.Published | None, str | None]:
-  """Reads another member's publication, and copies it if it is better.
+  """Reads a partner's publication, and copies its parameters if it is better.
 
   Returns the publication, or None; and `target`, the name for the copy, or None
   if it was not copied, as if it is damaged, which is logged.
@@ -274,7 +274,7 @@ def compare(run_dir: str, partner: str, score: float, margin: float, target: str
 
 
 def check_place(run_dir: str, population: config_lib.PopulationConfig) -> None:
-  """Raises ConfigError unless a directory can be a member's."""
+  """Raises ConfigError if `run_dir` is a URL or not named after a member."""
   if files.is_url(run_dir):
     raise config_lib.ConfigError(
         'members of a population copy files of each other, so --run_dir must '

@@ -57,7 +57,7 @@ class Event(NamedTuple):
 
   @property
   def fitness(self) -> float:
-    """Fitness of the member afterwards."""
+    """Fitness of the member after the decision."""
     if not self.is_copy:
       return self.score
     assert self.partner_score is not None  # Only better members are copied.
@@ -65,7 +65,7 @@ class Event(NamedTuple):
 
 
 class Published(NamedTuple):
-  """A member as others may copy it."""
+  """A member's published state, which other members may copy."""
   evolution: int  # Number of the member's last decision.
   frames: int  # Environment frames of the member then.
   # Its fitness, from its own episodes or those of the member it copied.
@@ -99,7 +99,7 @@ def read_events(run_dir: str) -> list[Event]:
 
 
 def append_event(run_dir: str, event: Event) -> None:
-  """Appends a decision that survives a crash of the machine.
+  """Appends a decision to the log so that it survives a machine's crash.
 
   If it raises OSError, the decision was not made.
   """
@@ -107,7 +107,7 @@ def append_event(run_dir: str, event: Event) -> None:
 
 
 def read_published(run_dir: str) -> Published | None:
-  """Reads what a member has published; None if nothing, or if damaged."""
+  """Reads a member's publication; None if it is missing or damaged."""
   try:
     text = files.read(path(run_dir, _PUBLISHED)).decode()
     return loads(Published, text)
@@ -119,7 +119,7 @@ def read_published(run_dir: str) -> Published | None:
 
 
 def publish(run_dir: str, published: Published) -> None:
-  """Announces a checkpoint that is already whole; raises OSError."""
+  """Announces a complete checkpoint; raises OSError if writing fails."""
   files.write(path(run_dir, _PUBLISHED), dumps(published).encode())
 
 
@@ -150,7 +150,7 @@ def remove_parameters(run_dir: str, wanted: Collection[str]) -> None:
 
 
 def set_failed(run_dir: str, is_failed: bool) -> None:
-  """Records that a member has failed for good, or is retried."""
+  """Records that a member has failed permanently, or is retried."""
   if is_failed:
     files.make_directory(os.path.dirname(_failed_path(run_dir)))
     files.write(_failed_path(run_dir), b'It is not copied any more.\n')
@@ -160,7 +160,7 @@ def set_failed(run_dir: str, is_failed: bool) -> None:
 
 
 def has_failed(run_dir: str) -> bool:
-  """Returns whether a member has failed for good."""
+  """Returns whether a member is recorded as failed permanently."""
   return files.exists(_failed_path(run_dir))
 
 
@@ -172,7 +172,7 @@ _Record = TypeVar('_Record', Event, Published)
 
 
 def dumps(record: _Record) -> str:
-  """Writes a record as one line of JSON."""
+  """Converts a record to one line of JSON."""
   return json.dumps(record._asdict(), allow_nan=False)
 
 

@@ -50,7 +50,7 @@ def find_references(config: config_lib.Config) -> list[Reference]:
 
 
 def generator(seed: int, member: int, evolution: int) -> random.Random:
-  """Makes the generator of all draws of a member's decision."""
+  """Makes the random generator for one decision of a member."""
   return random.Random(f'{seed},{member},{evolution}')
 
 
@@ -68,7 +68,7 @@ def fitness(returns: Sequence[float], references: Sequence[Reference]) -> float:
 
 
 def draw_partner(others: Sequence[str], rng: random.Random) -> str:
-  """Draws one of the other members, not empty, with one number of `rng`."""
+  """Draws a partner from `others`, not empty, with one number of `rng`."""
   return others[int(rng.random() * len(others))]
 
 

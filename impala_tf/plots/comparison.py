@@ -72,7 +72,7 @@ def _finished(path: str) -> dict[tuple, list[results_lib.Result]]:
 
 
 def table(found: Pairs) -> str:
-  """Returns a table of pairs, and of each task's mean with a t interval."""
+  """Returns a table of pairs' returns, with each task's mean and t interval."""
   rows = []
 
   def add(title, seed, member, setting, returns, differences):

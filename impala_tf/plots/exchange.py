@@ -1,4 +1,4 @@
-"""Scores of runs in the forms that packages of statistics read."""
+"""Scores of runs in the formats of the packages rliable and marl-eval."""
 
 from typing import Any, Sequence
 
@@ -10,7 +10,7 @@ from impala_tf.suites import levels as levels_lib
 
 def _by_algorithm(run_dirs: Sequence[str]
                   ) -> dict[str, dict[str, dict[int, runs_lib.Run]]]:
-  """Reads runs by algorithm, level and seed; raises UserError for doubles."""
+  """Reads runs by algorithm, level, seed; raises UserError for duplicates."""
   found: dict[str, dict[str, dict[int, runs_lib.Run]]] = {}
   runs = dict(zip(run_dirs, runs_lib.load(run_dirs)))
   for name, members in groups.alike(
@@ -49,7 +49,7 @@ def _score(run: runs_lib.Run) -> float:
 
 
 def rliable(run_dirs: Sequence[str]) -> dict[str, list[list[float]]]:
-  """Returns a matrix of scores for each algorithm: a row a seed.
+  """Returns a matrix of scores for each algorithm, with a row for each seed.
 
   Columns are levels, sorted by name (Agarwal et al. 2021). Raises UserError
   unless all levels of an algorithm have as many seeds.

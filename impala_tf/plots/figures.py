@@ -34,7 +34,7 @@ _COPY = {'color': pictures.COLOURS[1], 'linewidth': 0.8}
 
 def learning_curves(
     runs: Sequence[runs_lib.Run]) -> matplotlib.figure.Figure | None:
-  """Draws returns in training against frames: a panel a level, a line a run.
+  """Draws training returns over frames: a panel per level, a line per run.
 
   Only frames of the level count, so that an agent of many levels can be
   compared with experts. Returns None if no run has ended an episode yet.
@@ -80,7 +80,7 @@ def _draw_panel(axes, title: str, lines, styles: Mapping[str, dict]) -> None:
 
 def _draw_scores_of_others(axes, suite: suite_lib.Suite, level: str,
                            runs: Sequence[runs_lib.Run]) -> None:
-  """Draws the scores of others on a level, or writes them above the panel."""
+  """Draws random, human and paper scores, or writes high ones above."""
   columns = [('random', suite.random, ':'), ('human', suite.human, '-.'), *(
       (f'{agent}, paper', suite.paper[agent], '--') for agent in dict.fromkeys(
           itertools.chain(*(run.paper_agents(suite) for run in runs))))]

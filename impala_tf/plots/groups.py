@@ -35,7 +35,7 @@ def check_way(way: str) -> None:
 
 
 def make(run_dirs: Sequence[str], way: str | None) -> Groups:
-  """Groups runs, in the order of an option's values, or else as given.
+  """Groups runs by `way`: sorted by an option's values, or in given order.
 
   For `way` see docs/plots.md; None leaves each alone. Raises UserError if a
   config is needed and missing.
@@ -60,7 +60,7 @@ def make(run_dirs: Sequence[str], way: str | None) -> Groups:
 
 
 def alike(run_dirs: Sequence[str], ignored: Sequence[str]) -> Groups:
-  """Groups runs, which have configs, that differ in `ignored` at most."""
+  """Groups runs whose configs are equal in all options except `ignored`."""
   values = {run_dir: values_of(run_dir) for run_dir in run_dirs}
   found = _gather(run_dirs, lambda run_dir: tuple(
       value for option, value in values[run_dir].items()
@@ -107,7 +107,7 @@ def _names(run_dirs: Sequence[str], values: dict[str, dict[str, Any]],
 
 
 def _named(option: str, value: Any) -> str:
-  """Returns an option and its value for a legend, or only a text's value."""
+  """Returns a legend's 'option = value', or only the value if it is text."""
   if isinstance(value, str):
     return levels_lib.short_name(value) if option == LEVEL else value
   return f'{option.partition(".")[2].rstrip("_")} = {value}'

@@ -16,7 +16,7 @@ Statistic = Callable[[np.ndarray], np.ndarray]
 
 
 def mean(values: np.ndarray) -> np.ndarray:
-  """Computes means over the last axis but one: [..., N, P] to [..., P]."""
+  """Computes means over runs: [..., N, P] to [..., P]."""
   return values.mean(axis=-2)
 
 
@@ -117,7 +117,7 @@ def smoothed(values: np.ndarray, num_points: int) -> np.ndarray:
 
 def on_common_axis(curves: Sequence[Sequence[tuple[float, float]]],
                    num_points: int) -> tuple[np.ndarray, np.ndarray]:
-  """Interpolates N curves at the same P points, as far as all of them go.
+  """Interpolates N curves at P points of the x range that all of them share.
 
   Curves are points (x, y) in the order of x. Returns x float [P] and y float
   [N, P]; P is 0 if the curves have no x in common.

@@ -54,7 +54,7 @@ def formats() -> Sequence[str]:
 
 
 def output_path(path: str) -> str:
-  """Returns a picture's path with its ending; raises UserError if unusable."""
+  """Adds '.png' to a path without ending; raises UserError if unusable."""
   ending = os.path.splitext(path)[1][1:].lower()
   if not ending:
     path += '.png'
@@ -70,7 +70,7 @@ def output_path(path: str) -> str:
 
 def grid(num_rows: int, num_columns: int, width: float = 3.4,
          height: float = 2.8):
-  """Makes a figure and its axes [num_rows, num_columns], sized in inches."""
+  """Makes a figure with axes [num_rows, num_columns], each sized in inches."""
   matplotlib.rcParams.update(_STYLE)
   # Without pyplot, which may want a display.
   figure = matplotlib.figure.Figure(
@@ -80,7 +80,7 @@ def grid(num_rows: int, num_columns: int, width: float = 3.4,
 
 def panels(number: int, height: float = 2.4
            ) -> tuple[matplotlib.figure.Figure, np.ndarray]:
-  """Makes a figure as wide as a page, and axes [number], `height` in inches."""
+  """Makes a page-wide figure and axes [number], each `height` inches high."""
   num_columns = min(number, _MAX_COLUMNS)
   figure, axes = grid(math.ceil(number / num_columns), num_columns,
                       PAGE_WIDTH / num_columns, height)
@@ -136,7 +136,7 @@ def share_legend(figure: matplotlib.figure.Figure, columns: int = 3,
 
 
 def line_styles(labels: Sequence[str]) -> dict:
-  """Gives each label a colour and a dash, the same in all panels."""
+  """Returns a line colour and dash for each label, the same in all panels."""
   styles = itertools.cycle(_STYLE['axes.prop_cycle'])
   return dict(zip(labels, styles))
 

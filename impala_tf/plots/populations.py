@@ -52,7 +52,7 @@ class Population(NamedTuple):
 
 
 def load(path: str) -> list[Population]:
-  """Reads the populations in a directory that have begun."""
+  """Reads the started populations in a directory, with started members only."""
   config = gin_config.load_sweep(os.path.join(
       path, sweep_directory.POPULATION.config_name))
   groups: dict[str, dict[str, str]] = {}
@@ -64,7 +64,7 @@ def load(path: str) -> list[Population]:
 
 
 def decisions(found: Sequence[Population]) -> str:
-  """Returns the decisions of all members as CSV, with values after each."""
+  """Returns members' decisions as CSV, with hyper-parameters after each."""
   adapted = list(dict.fromkeys(
       name for population in found for name in population.adapted))
   return results_lib.as_csv([
@@ -78,7 +78,7 @@ def decisions(found: Sequence[Population]) -> str:
 
 
 def ancestry(events: Events, member: str) -> list[Stretch]:
-  """Traces a member's present parameters back to the start, oldest first."""
+  """Lists the stretches that trained a member's parameters, oldest first."""
   stretches: list[Stretch] = []
   end: float = math.inf
   decisions = events[member]

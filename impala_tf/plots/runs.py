@@ -102,7 +102,7 @@ def _distinguished(paths: Sequence[tuple[str, ...]]) -> dict:
 
 
 def load(run_dirs: Sequence[str]) -> list[Run]:
-  """Reads the directories of runs; raises UserError if one shows nothing."""
+  """Reads runs from directories; raises UserError if one has no data."""
   return [_load(run_dir, label)
           for run_dir, label in zip(run_dirs, labels(run_dirs))]
 
@@ -138,7 +138,7 @@ def _results(run_dir: str) -> Results:
 
 
 def _agents(runs: Sequence[Run]) -> dict[str, Results]:
-  """Groups results by agent, which is a run, or all experts together.
+  """Groups results by agent: each run, or all experts together.
 
   Several runs, each trained and evaluated on a different level, are experts as
   in tables 3 and 4 of the paper.

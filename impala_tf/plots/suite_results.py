@@ -77,12 +77,12 @@ class SuiteResults:
                for name, value in self._conditions.items())
 
   def counted(self) -> dict[str, dict[str, Any]]:
-    """Returns results of the levels that count, in the suite's order."""
+    """Returns results under the current conditions, in the suite's order."""
     return {level: self._levels[level]
             for level in self._suite.levels if self.has(level)}
 
   def scores(self) -> dict[str, float]:
-    """Returns mean raw returns of the levels that count."""
+    """Returns mean raw returns of the levels in `counted`."""
     return {level: result['mean'] for level, result in self.counted().items()}
 
   def add(self, level: str, result: dict[str, Any]) -> None:

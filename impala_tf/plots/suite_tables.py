@@ -21,7 +21,7 @@ def _cell(value: Any, form: str) -> str:
 
 def table(header: Sequence[str], rows: Iterable[Sequence[Any]],
           num_names: int = 1, forms: Sequence[str] = ()) -> str:
-  """Returns a Markdown table of rows of text and numbers, or None for a dash.
+  """Returns a Markdown table; cells are text, numbers, or None for a dash.
 
   The first `num_names` columns are aligned to the left, numbers to the right.
   `forms` has the format of each column's numbers.
@@ -36,7 +36,7 @@ def table(header: Sequence[str], rows: Iterable[Sequence[Any]],
 
 def markdown(suite: suite_lib.Suite,
              ours: Mapping[str, suite_lib.Scores]) -> str:
-  """Returns tables of levels, as B.1 and C.1, and of sums, as 3 and 4.
+  """Returns tables like the paper's: of levels (B.1, C.1), of sums (3, 4).
 
   Sums over only some levels are missing, since they could not be compared.
   `ours` maps a column's title to mean raw returns on some or all levels.
@@ -84,7 +84,7 @@ def _sums(suite: suite_lib.Suite, ours: Mapping[str, suite_lib.Scores]) -> str:
 
 def summary(suite: suite_lib.Suite,
             column: suite_lib.Scores) -> Mapping[str, float]:
-  """Returns sums over a suite, by name; empty unless each level has a score."""
+  """Returns a suite's median and means by name; empty if a score is missing."""
   if len(column) < len(suite.levels):
     return {}
   return suite.summary(column)._asdict()

@@ -28,7 +28,7 @@ class Resources(NamedTuple):
     return f'{self.cpus:g} CPU{gpus}'
 
   def num_places(self, needs: 'Resources') -> int:
-    """Returns how many programs fit that need more than 0 CPUs each."""
+    """Counts programs with these needs (CPUs above 0) that fit on the node."""
     limits = [self.cpus / needs.cpus]
     if needs.gpus:
       limits.append(self.gpus / needs.gpus)
@@ -40,7 +40,7 @@ class Resources(NamedTuple):
 
 
 def _probe(address: str, limit_secs: float) -> None:
-  """Raises UserError if nothing listens; Ray would take minutes to notice."""
+  """Raises UserError unless a server listens there; Ray would wait minutes."""
   host, _, port = address.rpartition(':')
   if '/' in host or not host or not port.isdecimal():
     raise config_lib.UserError(
@@ -70,7 +70,7 @@ def _find_auto() -> str | None:
 @contextlib.contextmanager
 def connected(address: str | None, spare_cpus: float = 0.,
               limit_secs: float = _CONNECT_SECS) -> Iterator[list[Resources]]:
-  """Connects to a cluster for a context, and yields the resources of each node.
+  """Connects to Ray until the context ends; yields the resources of each node.
 
   `address` is 'auto' or 'HOST:PORT' of a cluster with this machine as a node;
   None for Ray on this machine, which counts `spare_cpus` more than there are,
@@ -114,7 +114,7 @@ def connected(address: str | None, spare_cpus: float = 0.,
 
 
 def own_host() -> str:
-  """Returns this node's address as the other nodes see it."""
+  """Returns the IP address at which other nodes reach this node."""
   import ray
   return ray.util.get_node_ip_address()
 

@@ -1,4 +1,4 @@
-"""The part of a Ray program that runs on its node, and starts the program.
+"""Host process on a node of a Ray cluster, which starts a program as its child.
 
 Ray's workers do not have this project on their path. So the node gets it by
 value from `ray_cluster.program`, and it imports only the standard library and
@@ -21,7 +21,7 @@ _MOST_BYTES = 64 * 2**10
 
 
 class Host:
-  """A process that starts one program after the other as its child.
+  """A process on a node of Ray that runs one child program after another.
 
   A program is killed with this process, before Ray starts another host for it.
   """
@@ -58,7 +58,7 @@ class Host:
     return self.tell()
 
   def tell(self) -> dict[str, Any]:
-    """Returns the fields of `program.Report`."""
+    """Returns exit code, new output and other fields of `program.Report`."""
     exit_code = None
     if self._process is not None:
       exit_code = self._process.poll()  # Before its last words are read.

@@ -1,4 +1,4 @@
-"""Plan of a run on a cluster: its needs, and whether they fit."""
+"""Plan of a run on a cluster: needed resources, and whether nodes have them."""
 
 import argparse
 import dataclasses
@@ -29,11 +29,11 @@ def cpus_besides_actors(args: argparse.Namespace,
 
 
 class Plan:
-  """Programs to run on the cluster, with their `config` and `needs`."""
+  """The `config` of a run that fits on the nodes, and its programs' `needs`."""
 
   def __init__(self, args: argparse.Namespace, config: config_lib.Config,
                nodes: _Nodes):
-    """Fits the run onto nodes, by the flags of `impala_tf.cli.cluster`.
+    """Checks that `nodes` have room; `args`: flags of `impala_tf.cli.cluster`.
 
     The config gets a number of actors. Raises UserError if there is no room.
     """
@@ -75,7 +75,7 @@ class Plan:
 
   def _beside(self, left: _Nodes, name: str, needs: ray_connection.Resources,
               nodes: _Nodes) -> _Nodes:
-    """Returns the resources left beside one more program, or UserError."""
+    """Returns the resources that a program leaves; UserError without room."""
     options = [[*left[:i], node.minus(needs), *left[i + 1:]]
                for i, node in enumerate(left) if node.num_places(needs)]
     if not options:
@@ -87,7 +87,7 @@ class Plan:
         ray_connection.num_places(option, self.needs.actor)))
 
   def show(self, nodes: _Nodes) -> None:
-    """Prints the cluster and the number of programs."""
+    """Prints the nodes, and each role's number of programs and needs."""
     print(f'  on {ray_connection.describe(nodes)} of Ray')
     for noun, number, needs in (
         ('learner', self.config.learner.num_learners, self.needs.learner),

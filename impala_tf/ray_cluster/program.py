@@ -112,7 +112,7 @@ class RayProgram(program_lib.Program):
       self._host.send.remote(signum)
 
   def collect(self) -> None:
-    """Handles the node's answer if there is one, and asks again."""
+    """Updates `state` and log from an answer of the host, which it requests."""
     if self._host is None:
       return
     if self._answer is None:
@@ -187,7 +187,7 @@ class RayProgram(program_lib.Program):
 def make_batch(num_jobs: int, log_dir: str, environment: Mapping[str, str],
                needs: ray_connection.Resources, needed: Sequence[str],
                wait_secs: float) -> batch.Batch:
-  """Makes a batch on a cluster; if this process dies, its programs are killed.
+  """Makes a batch of programs on a cluster, killed if this process dies.
 
   Each program writes to a local file, `log_dir`/NAME.log, and needs resources
   and paths (`needed`) on its node. `run` raises PeerMissing after `wait_secs`

@@ -60,7 +60,7 @@ class RayLearners(supervisor.Learners):
     self._port = port
 
   def _addressed(self) -> Sequence[Sequence[str]]:
-    """Returns a command for each learner, or none until ports differ."""
+    """Returns a command for each learner; none if two have the same address."""
     places = [program.report for program in self.programs]
     addresses = [
         f'{place.ip}:{self._port + i if self._port else place.free_ports[0]}'

@@ -1,4 +1,4 @@
-"""Replays beyond a uniform one: priorities, episodes, sharing, pacing.
+"""Ways to replay unrolls: uniformly, by priorities, by episodes, shared.
 
 May import `config`, `types`, `runtime` and `comms`.
 """

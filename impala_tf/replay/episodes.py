@@ -28,10 +28,10 @@ RecomputeFn = Callable[[types.Unroll], Any]
 
 
 class Chains:
-  """The growing chains of an actor's unrolls, `num_kept` of which are kept."""
+  """The growing chains of an actor's last `num_kept` unrolls."""
 
   def __init__(self, max_unrolls: int, num_envs: int):
-    """Starts without unrolls; at most `max_unrolls` of a chain are learned."""
+    """Makes empty chains; of each, at most `max_unrolls` are learned from."""
     self.num_kept = (max_unrolls + 1) * num_envs
     self._max_unrolls = max_unrolls
     self._count = 0
@@ -61,14 +61,14 @@ class Chains:
 
 
 class _Episode(NamedTuple):
-  """Remaining unrolls of a chain: columns [n, N], and the next one's index."""
+  """A chain's unrolls as columns [n, N], and the index of the next to read."""
   columns: tuple[np.ndarray, ...]
   next: int
 
 
 def read(chains: tf.data.Dataset, num_unrolls: int, packed: packing.Packing,
          recompute: RecomputeFn | None = None) -> Iterator[types.Unroll]:
-  """Yields unrolls of `num_unrolls` episodes, the next of each, for ever.
+  """Yields batches for ever: the next unroll of each of `num_unrolls` episodes.
 
   After an episode's end another is sampled. With `recompute` there is one
   forward pass for each batch. It is over the last unrolls, or the first ones of
@@ -102,7 +102,7 @@ def read(chains: tf.data.Dataset, num_unrolls: int, packed: packing.Packing,
 
 def _before(episodes: Sequence[_Episode], packed: packing.Packing,
             core_state: Any) -> types.Unroll:
-  """Returns the unroll before each episode's next, with the memory it needs."""
+  """Returns the unroll before each episode's next, with its core state."""
   before = _stacked(packed, [(e.columns, max(e.next - 1, 0)) for e in episodes])
   if core_state is None:  # All begin.
     return before

@@ -27,7 +27,7 @@ _DECAY = 0.99
 
 def weights(probabilities: tf.Tensor, table_sizes: tf.Tensor,
             correction: float) -> tf.Tensor:
-  """Computes factors that correct updates for the sampling of unrolls.
+  """Computes importance weights that correct for prioritised sampling.
 
   They are 1 / (N P)^beta, divided by the batch's largest, so that no update
   grows (Schaul et al. 2016, section 3.4). P and the table's size N at that time
@@ -47,7 +47,7 @@ class Prioritiser:
   """
 
   def __init__(self, address: str, table: str):
-    """Connects to a replay; the learner must return `METRIC` by unroll."""
+    """Connects to a replay; the learner must return `METRIC` of each unroll."""
     self._client = reverb.Client(address)
     self._table = table
     self._mean: float | None = None

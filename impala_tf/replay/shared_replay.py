@@ -1,4 +1,4 @@
-"""Agents that share a replay know of each other, and none leads by much.
+"""Pacing of agents that share a replay: a learner waits if it leads by much.
 
 Schmitt et al. 2020, section 5.1: agents that share a replay "run concurrently
 at identical speed". So a learner waits before a batch that would put it ahead
@@ -69,11 +69,11 @@ class _Other:
 
   @property
   def is_silent(self) -> bool:
-    """Whether this agent was silent for so long that nobody waits for it."""
+    """Whether this agent was silent so long that no other waits for it."""
     return self.silent_secs >= (_SILENT_SECS if self.was_seen else _COME_SECS)
 
   def take(self, report: Report, secs: float) -> None:
-    """Processes the newest report, so many seconds after the last."""
+    """Processes the newest report, `secs` after the previous one."""
     # A replay that died counts from 0 again.
     self.progress = max(self.progress, report.progress)
     self.silent_secs += secs
@@ -91,7 +91,7 @@ class Pace:
     self._last_look = clock()
 
   def look(self, reports: Mapping[int, Report]) -> None:
-    """Processes the newest reports of all other agents by their numbers."""
+    """Processes the newest reports of all other agents, by agent number."""
     now = self._clock()
     secs = min(now - self._last_look, _MAX_LOOK_SECS)
     self._last_look = now
@@ -107,7 +107,7 @@ class Pace:
                         '%.1f %% of its frames', number, other.progress / 10)
 
   def reason_to_wait(self, share: float, next_share: float) -> str | None:
-    """Names the agent to wait for, and why; None if there is none.
+    """Returns a message on the agent to wait for, and why; None to go on.
 
     `share` is this agent's progress, `next_share` that after the next update.
     """
@@ -130,7 +130,7 @@ class Pace:
 
 def make_tables(fingerprint: int, num_agents: int,
                 absent: Collection[int] = ()) -> list[reverb.Table]:
-  """Makes the tables beside a shared replay for unrolls of a fingerprint.
+  """Makes the tables of fingerprint, progress and pulse for a shared replay.
 
   Agents are numbered from 0 on; nobody waits for `absent` ones.
   """
@@ -155,7 +155,7 @@ def reports(infos: Mapping[str, Any]) -> Mapping[int, Report]:
 
 
 class Link:
-  """An agent's connection to a shared replay, kept by a thread.
+  """An agent's connection to a shared replay, served by a thread.
 
   `infos` is the newest list of the server's tables, with their sizes.
   """
@@ -221,7 +221,7 @@ class Link:
     return f'the replay at {self._address} does not answer{because}'
 
   def check(self) -> None:
-    """Raises ConfigError if another living agent has this one's number.
+    """Raises ConfigError if another live agent uses this agent's number.
 
     It is known once this agent has sent ten pulses, a second apart. The first
     one continues, unless it came less than some five seconds before.
@@ -235,7 +235,7 @@ class Link:
     self._progress = int(share * DONE)
 
   def close(self, secs: float = 3.) -> None:
-    """Sends the last report, if the replay accepts it within some seconds."""
+    """Sends the last report, if the replay accepts it within `secs`."""
     self._end = time.monotonic() + secs
     self._is_ending.set()
     self._thread.join(secs)
@@ -303,7 +303,7 @@ class Link:
 def must_pause(link: Link, num_frames: Callable[[], int],
                frames_per_update: int, total_frames: int,
                control: control_lib.LoopControl) -> bool:
-  """Reports this agent's progress; waits for a moment if it leads by much.
+  """Reports this agent's progress; waits and returns True if it leads by much.
 
   All frames are this agent's. Raises ConfigError if another agent has its
   number.

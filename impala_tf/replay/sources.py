@@ -20,7 +20,7 @@ from impala_tf.runtime import interfaces
 
 @dataclasses.dataclass(frozen=True)
 class UniformReplay:
-  """Single unrolls that are sampled uniformly.
+  """A source of single unrolls that are sampled uniformly.
 
   Unrolls with another fingerprint of the config, or that are not finite, are
   rejected.
@@ -54,7 +54,7 @@ class UniformReplay:
 
   def _origin(self, num_fresh: int, columns: Sequence[tf.Tensor], info: Any
               ) -> types.Origin:
-    """Marks the unrolls of a batch; `info` says how the old were sampled."""
+    """Marks the replayed unrolls of a batch; `info` is their `SampleInfo`."""
     del columns, info
     return types.Origin(tf.constant(
         [False] * num_fresh + [True] * self.source.num_unrolls))
@@ -62,7 +62,7 @@ class UniformReplay:
 
 @dataclasses.dataclass(frozen=True)
 class PrioritisedReplay(UniformReplay):
-  """Unrolls that are sampled by priority, with weights to correct for it."""
+  """A source of unrolls sampled by priority, with correcting weights."""
   correction: float  # See `priorities.weights`.
 
   def _origin(self, num_fresh: int, columns: Sequence[tf.Tensor], info: Any
@@ -76,7 +76,7 @@ class PrioritisedReplay(UniformReplay):
 
 @dataclasses.dataclass(frozen=True)
 class SharedReplay(UniformReplay):
-  """Unrolls of all agents that share the replay, with marks on foreign ones."""
+  """A source of all agents' unrolls, which marks those of other agents."""
   agent: int
   refusals: unroll_filter.Refusals | None  # Counts rejected unrolls.
 
@@ -92,7 +92,7 @@ class SharedReplay(UniformReplay):
 
 @dataclasses.dataclass(frozen=True)
 class EpisodeReplay(UniformReplay):
-  """Unrolls of episodes, which are sampled whole; see `episodes`."""
+  """A source of unrolls from episodes sampled whole; see `episodes`."""
   # Function from replayed unrolls, leading [T+1, B], to the memory after them;
   # None: unrolls keep the actors' memory.
   recompute: episodes.RecomputeFn | None
@@ -117,7 +117,7 @@ class EpisodeReplay(UniformReplay):
     return batches()
 
   def _chains(self) -> tf.data.Dataset:
-    """Samples chains whose unrolls are all taken: tuples of columns [n, N]."""
+    """Samples chains of accepted unrolls only: tuples of columns [n, N]."""
     is_taken = self._is_taken()
     chains = sampling.samples(self.source).filter(sampling.without_autograph(
         lambda sample: tf.reduce_all(tf.map_fn(
@@ -134,7 +134,7 @@ class ReplayColumns:
   gather: Callable[[Sequence[np.ndarray]], list[np.ndarray]]
 
   def after_update(self, update: interfaces.Update) -> None:
-    """Adds their mean policy lag, and the share that other agents played."""
+    """Adds the replayed unrolls' mean policy lag, and other agents' share."""
     origin = update.batch.origin
     is_foreign = (origin.is_foreign.numpy() if origin.is_of_several_agents
                   else np.zeros(update.lags.shape, bool))

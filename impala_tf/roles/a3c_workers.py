@@ -1,4 +1,4 @@
-"""The workers of a process of A3C, and their link to the shared parameters."""
+"""A3C's actor process: its workers, and their link to the shared parameters."""
 
 import contextlib
 import functools
@@ -32,7 +32,7 @@ MakeLinkFn = Callable[[agent_lib.Agent, agent_lib.Agent | None], links.Link]
 
 def find_store(config: config_lib.Config, address: str
                ) -> store_lib.Store | None:
-  """Opens the learner's shared memory; None if gradients go by its server."""
+  """Opens the learner's shared memory; None if gradients go to its server."""
   tables = reverb_calls.server_info(reverb.Client(address))
   if config_table.table_name(config) not in tables:
     raise ConnectionError('the learner there is of another config now')
@@ -85,7 +85,7 @@ def make_workers(config: config_lib.Config, make_link: MakeLinkFn, task: int,
 
 def check_processes(config: config_lib.Config, task: int,
                     num_processes: int) -> None:
-  """Raises ConfigError if a process has no worker, or a worker no slot."""
+  """Raises ConfigError if `task` has no worker, or slots are too few."""
   if task >= num_processes:
     raise config_lib.ConfigError(
         f'there is no actor {task}: the workers are in actors 0 to '

@@ -1,4 +1,4 @@
-"""Batched A2C, which learns only from games of its newest parameters.
+"""Batched A2C, which learns only from unrolls of its newest parameters.
 
 Figure 2 and section 5.1 of Espeholt et al. 2018, three forms of one rule: an
 update takes one unroll of each environment, all by the newest parameters, and
@@ -45,7 +45,7 @@ class NewerFetcher:
     self._last: tuple[int | None, str | None] = (None, None)
 
   def fetch(self) -> int:
-    """Waits for newer parameters; raises ConnectionError without a learner."""
+    """Waits for newer parameters; ConnectionError if no learner answers."""
     while True:
       version = self._fetcher.fetch()
       # A learner that goes on from its last checkpoint has lost the unrolls of
@@ -62,7 +62,7 @@ class _Stopped(Exception):
 
 
 class SteppedTogether:
-  """Environments that return once all have stepped, as in figure 2a.
+  """Environments whose `step` returns once all have stepped, as in figure 2a.
 
   `check` is called before each step, and about once a second within; it may
   raise. For the attributes see `environment.BatchedEnvironment`.
@@ -86,7 +86,7 @@ class SteppedTogether:
     return self._receive(actions)
 
   def _receive(self, actions: np.ndarray | None) -> dm_env.TimeStep:
-    """Steps or, without actions, resets; puts rows of processes in order."""
+    """Steps, or resets if `actions` is None; sorts rows by environment."""
     environment = self._environment
     if not isinstance(environment, env_processes.Workers):
       timestep = (environment.reset() if actions is None
@@ -116,7 +116,7 @@ class _BatchWriter:
     del max_pending  # Nothing is on its way.
 
   def take(self) -> types.Unroll:
-    """Returns the batch, copied, with leading [T+1, B]."""
+    """Removes the written unrolls; returns them copied, leading [T+1, B]."""
     batch = tf.nest.map_structure(
         lambda *arrays: tf.constant(np.stack(arrays)), *self._unrolls)
     self._unrolls = []
@@ -124,7 +124,7 @@ class _BatchWriter:
 
 
 class _Newest(NamedTuple):
-  """A fetcher for the learner's own parameters, which need no fetching."""
+  """A fetcher for the learner's own agent: it only returns the version."""
   num_updates: tf.Variable
 
   def fetch(self) -> int:
@@ -135,7 +135,7 @@ def play_batches(config: config_lib.Config, learner: learner_lib.Learner,
                  spec: types.Unroll, control: control_lib.LoopControl,
                  prepare: Callable[[types.Unroll], types.Unroll]
                  ) -> Generator[types.Unroll, None, None]:
-  """Plays and yields batches, mapped by `prepare`, until it is to stop.
+  """Plays and yields batches, mapped by `prepare`, until `control` stops it.
 
   It is sync step: all environments are stepped together, and one call of the
   learner's own agent serves them all. If the process of an environment dies,

@@ -1,4 +1,4 @@
-"""The beginning of a run: its checks, its directory, its first lines.
+"""The beginning of a run: checks, first checkpoint, lines for the terminal.
 
 It does not import TensorFlow, so that programs that only start processes are
 quick.
@@ -29,7 +29,7 @@ NEEDS_REVERB = 'training needs Reverb'
 
 
 def check_reverb() -> None:
-  """Raises UserError on a Python that has no Reverb."""
+  """Raises UserError if Reverb is not installed for this Python."""
   if importlib.util.find_spec('reverb') is None:
     raise config_lib.UserError(
         f'{NEEDS_REVERB}, whose last release loads on Python up to 3.11 only; '
@@ -47,7 +47,7 @@ def check_names(config: config_lib.Config) -> None:
 
 
 def import_architecture(config: config_lib.Config) -> Any:
-  """Imports the module that has the run's `run_learner` and `run_actor`."""
+  """Imports the module of the run's architecture, with its role functions."""
   return importlib.import_module(
       f'impala_tf.roles.{algorithms.architecture(config)}')
 
@@ -60,7 +60,7 @@ def show_title(config: config_lib.Config, run_dir: str, resuming: bool) -> None:
 
 def show_beginning(config: config_lib.Config, run_dir: str,
                    resuming: bool) -> None:
-  """Prints the title, and the settings that the machine decided."""
+  """Prints the title, the run's sizes with their reasons, and the GPUs."""
   show_title(config, run_dir, resuming)
   is_shared = (algorithms.architecture(config) == algorithms.SHARED_PARAMETERS)
   for choice in (*(sizing.explain_workers(config) if is_shared else
@@ -70,7 +70,7 @@ def show_beginning(config: config_lib.Config, run_dir: str,
 
 
 def warm_start(run_dir: str, source: str | None, resuming: bool) -> None:
-  """Writes a run's first checkpoint, and prints which parameters it took.
+  """Writes a run's first checkpoint with parameters of `source`; prints which.
 
   `run_dir` is claimed and holds its config; `source` is the value of
   --init_from. If the run has learned already, it only prints that. Raises
@@ -109,7 +109,7 @@ def show_remarks(remarks: Sequence[str]) -> None:
 
 
 def show_logs(run_dir: str) -> None:
-  """Prints where the logs are, if they are not in the run directory."""
+  """Prints the directory of the logs if the run directory is a URL."""
   if files.is_url(run_dir):
     print(f'  logs of its processes in {run_directory.logs_path(run_dir)}',
           flush=True)
@@ -127,7 +127,7 @@ def show_network(open_ports: Sequence[tuple[str, int | None]],
 
 
 def open_port(port: int | None, server: str = 'Reverb') -> str:
-  """Returns a warning of an open port; None is for one yet to be chosen."""
+  """Returns a warning of an open port; `port` is None if not chosen yet."""
   name = 'a port' if port is None else f'port {port}'
   return (f'{name} is open to every machine that reaches this one, and '
           f'{server} has no password (docs/cluster.md: what to close)')

@@ -1,4 +1,4 @@
-"""An actor that infers for the environments that are ready, and waits for none.
+"""Actors with dynamic batching: inference serves environments that are ready.
 
 Dynamic batching, as in section 5.1 of Espeholt et al. 2018 on a single machine:
 environments step by themselves, and each forward pass serves all that have a
@@ -93,7 +93,7 @@ class DynamicActor:
 
   def _record(self, version: int, rows: np.ndarray, env_output: types.EnvOutput,
               agent_output: types.AgentOutput, core_state: Any) -> None:
-    """Records a step of some environments; sends the unrolls that it ends.
+    """Records a step of environments `rows`; sends unrolls that are complete.
 
     An unroll's last step is the first of the next.
     """

@@ -36,7 +36,7 @@ _VIDEO_NAME = '{:012d}'  # Its beginning, so that names sort by frames.
 
 
 class Evaluation(NamedTuple):
-  """The games of an evaluation."""
+  """Results of the games of an evaluation."""
   returns: list[float]  # Sum of raw rewards of each episode.
   frames: list[int]  # Environment frames of each episode.
   # Numbers of `EnvironmentConfig.episode_metrics`, by name.
@@ -46,7 +46,7 @@ class Evaluation(NamedTuple):
   interruption: KeyboardInterrupt | None = None
 
   def summary(self) -> dict:
-    """Computes mean, median, standard error of the mean and extremes."""
+    """Computes the returns' mean, its standard error, median and extremes."""
     returns = np.asarray(self.returns)
     error = None  # One episode has no spread.
     if len(returns) > 1:
@@ -66,7 +66,7 @@ class Evaluation(NamedTuple):
 
 
 def joined(results: Iterable[Evaluation]) -> Evaluation:
-  """Puts evaluations of several levels, with the same metrics, together."""
+  """Joins evaluations of several levels, which have the same metrics."""
   returns, frames, reported, num_cut, _ = zip(*results)
   return Evaluation(sum(returns, []), sum(frames, []), {
       name: sum((values[name] for values in reported), [])
@@ -93,11 +93,11 @@ class _Games:
         name: [] for name in environment.episode_metric_names}
 
   def are_left(self) -> bool:
-    """Whether an environment has to play on, and its game is not cut off."""
+    """Whether any environment has games left and a game that is not cut off."""
     return bool(np.any((self._left > 0) & ~self._is_cut))
 
   def add(self, env_output: types.EnvOutput) -> None:
-    """Adds the games that have ended, or have reached the limit, in a step."""
+    """Adds results of games that ended or reached `max_frames` in this step."""
     # A game that is lost with its simulator, with 0 steps, is played again.
     is_first = env_output.step_type == int(dm_env.StepType.FIRST)
     is_lost = is_first & (env_output.episode_steps == 0)
@@ -134,7 +134,7 @@ def evaluate(agent: agent_lib.Agent,
              deterministic: bool = False, max_frames: float = math.inf,
              say: Callable[[str], None] = lambda text: None,
              clock: Callable[[], float] = time.monotonic) -> Evaluation:
-  """Plays by the paper's protocol: sampled actions, memory carried along.
+  """Plays full games as in the paper: actions sampled, core state carried on.
 
   Each environment plays its share of the episodes: taking the first that end
   would favour short ones. An episode that goes beyond `max_frames` counts with
@@ -174,7 +174,7 @@ def evaluate(agent: agent_lib.Agent,
 
 def make_row(updates: int, frames: int,
              results: Mapping[str, Evaluation]) -> metrics.Row:
-  """Makes the row of metrics of one evaluation, whose games come by level.
+  """Makes the row of metrics of one evaluation from its games on each level.
 
   `frames` and `updates` are those behind the parameters; `episode_frames` is
   the mean length of a game. With several levels each has its mean return,
@@ -208,7 +208,7 @@ class Evaluator:
 
   def __init__(self, config: config_lib.Config, address: str, output_dir: str,
                seed: int, poll: waiting.PollFn):
-    """Connects, and waits for the first parameters with `poll`.
+    """Waits for the learner's first parameters, and calls `poll` meanwhile.
 
     Rows and videos of lost learning are dropped from `output_dir`. Raises
     ConnectionError if the learner does not answer, or has another config.
@@ -251,7 +251,7 @@ class Evaluator:
         first_slot=self._first_slot)
 
   def run_once(self) -> metrics.Row | None:
-    """Fetches, plays, writes a row; returns None without newer parameters."""
+    """Plays with newer parameters and writes a row; None if there are none."""
     from impala_tf.core import experiment
     updates = self._fetcher.fetch()
     assert updates is not None  # `__init__` waited for some.

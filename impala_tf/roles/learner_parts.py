@@ -26,7 +26,7 @@ from impala_tf.storage import checkpoint as checkpoint_lib
 
 
 class LearnerParts(NamedTuple):
-  """The parts that learning needs, however its loop is run."""
+  """Parts that learning needs, beside actors or in turns with an actor."""
   config: config_lib.Config  # With numbers for what is left to the machine.
   log_dir: str  # Directory for the rows of this learner.
   environment: environment_lib.BatchedEnvironment  # Closed, for its specs.
@@ -61,7 +61,7 @@ class LearnerParts(NamedTuple):
 
 def make(announced: config_lib.Config, endpoint: control_lib.Endpoint,
          learners: learner_group.Learners) -> LearnerParts:
-  """Makes the learner's parts, restores the newest checkpoint, publishes it.
+  """Makes the parts, restores the newest checkpoint, publishes its parameters.
 
   Raises OSError if the port is taken, ConnectionError if a replay elsewhere
   does not answer. Raises ConfigError if the config cannot be trained,

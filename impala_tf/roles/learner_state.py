@@ -1,4 +1,4 @@
-"""The state that a run resumes from: made, restored, saved, taken over."""
+"""The state that a run resumes from: making, restoring, saving, warm start."""
 
 from typing import Any, Mapping, NamedTuple
 
@@ -104,7 +104,7 @@ def restore(config: config_lib.Config, run_dir: str, log_dir: str,
 def make_save(checkpointer: checkpoint_lib.Checkpointer,
               replay_address: str | None,
               is_chief: bool) -> training_log.SaveFn:
-  """Makes the saving function; only a chief among learners writes.
+  """Makes the function that saves checkpoints; it writes only for the chief.
 
   `replay_address` is the server whose replay is saved; None to save none.
   """
@@ -123,7 +123,7 @@ def make_save(checkpointer: checkpoint_lib.Checkpointer,
 def write_first_checkpoint(config: config_lib.Config, run_dir: str,
                            source_dir: str, which: checkpoint_lib.Which
                            ) -> list[str]:
-  """Writes a checkpoint of no updates, from which the run is then resumed.
+  """Writes the checkpoint of 0 updates from which a warm-started run resumes.
 
   Counts, totals, hyper-parameters and the optimiser's slots are those of a new
   run. It begins from the run or exported agent in `source_dir`; for `which` see

@@ -48,7 +48,7 @@ def start_actor(config: config_lib.Config, address: str, seed: int, task: int,
                 control: control_lib.ActorControl,
                 sharing: control_lib.Sharing, run_table: str | None = None
                 ) -> AnyActor:
-  """Waits for the learner and makes an actor with its parameters.
+  """Waits for the learner, and makes an actor with the learner's parameters.
 
   `config` has numbers for all options that were left to the machine. For the
   other arguments and errors see `run_actor`, for `run_table` `weights.Fetcher`.

@@ -26,7 +26,7 @@ from impala_tf.suites import levels as levels_lib
 def _gauges(parts: learner_parts.LearnerParts,
             skipped: skipped_updates.SkippedUpdates
             ) -> Callable[[], Mapping[str, float]]:
-  """Returns a function that reads columns; ConnectionError without a server."""
+  """Makes a reader of gauges for rows; ConnectionError if Reverb is gone."""
   client = reverb.Client(parts.address)
 
   def read():
@@ -46,7 +46,7 @@ def _gauges(parts: learner_parts.LearnerParts,
 
 def batches(parts: learner_parts.LearnerParts, control: control_lib.LoopControl
             ) -> Generator[types.Unroll, None, None]:
-  """Yields batches until the process is to stop."""
+  """Yields batches until `control`, or another learner, asks to stop."""
   if parts.reader is None:
     return batched_a2c.play_batches(
         parts.config, parts.state.learner, parts.spec, control, parts.prepare)

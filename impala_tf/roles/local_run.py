@@ -33,7 +33,7 @@ class Ports(NamedTuple):
 
 
 def choose_ports(first: int | None, num_learners: int) -> Ports:
-  """Finds free ports; raises UserError if one from `first` on is taken."""
+  """Finds free ports; raises UserError if a port from `first` on is taken."""
   try:
     if first is None:
       reverb = ports.choose_free(num_learners)
@@ -47,7 +47,7 @@ def choose_ports(first: int | None, num_learners: int) -> Ports:
 
 
 def wait_secs(config: config_lib.Config) -> float:
-  """Returns how long a learner waits for unrolls."""
+  """Returns the longest time that a learner waits for unrolls, in seconds."""
   # An environment that hangs is noticed after its timeout, and may take as long
   # to start anew.
   return waiting.LIMIT_SECS + 2 * config.actor.env_timeout_secs
@@ -57,7 +57,7 @@ def wait_secs(config: config_lib.Config) -> float:
 def begun(run_dir: str, config: config_lib.Config, chosen: Ports,
           why_public: str | None, allow_changes: bool = False,
           init_from: str | None = None):
-  """Makes or resumes a run, which this process owns while the context lasts.
+  """Makes or resumes a run, and locks its directory until the context ends.
 
   `why_public` says why other machines can reach it; None if they cannot. For
   `allow_changes` and errors see `run_directory.claim`, for `init_from`
@@ -80,7 +80,7 @@ def supervisor(config: config_lib.Config, run_dir: str, chosen: Ports,
                sharing: control_lib.Sharing = control_lib.NOT_SHARED,
                profile: bool = False, evaluate: bool = False,
                is_done: Callable[[], bool] | None = None):
-  """Yields the supervisor of a run's processes, which have cores meanwhile.
+  """Yields a run's supervisor; reserves actors' cores until the context ends.
 
   `is_done` says whether the learner, in another place, has ended; None if
   learners are processes of the supervisor, too.
@@ -121,18 +121,18 @@ def supervisor(config: config_lib.Config, run_dir: str, chosen: Ports,
 
 
 class Stopped(Exception):
-  """A request to stop before there is anything to save."""
+  """Error of a request to stop before there is anything to save."""
 
 
 class LearnerProcess:
-  """The process of a learner's loop: it stops, waits and informs the user."""
+  """Control of a learner's loop: stops, limits waits, and informs the user."""
 
   def __init__(self, should_stop: Callable[[], bool], awaited: str,
                limit_secs: float, say: Callable[[str], None],
                check: Callable[[], None] = lambda: None, played: str = ''):
-    """Prepares to wait for what is `awaited`; `check` may raise meanwhile.
+    """Prepares to wait for `awaited` (a name); `check` is polled and may raise.
 
-    It is said when the first of what is `played`, if that is named, are there.
+    `say` reports the arrival of the first of `played`, a name, unless empty.
     """
     self._should_stop = should_stop
     self._limit_secs = limit_secs
@@ -144,7 +144,7 @@ class LearnerProcess:
     self._num_batches = 0
 
   def control(self) -> control_lib.LoopControl:
-    """Returns what the learner's loop asks."""
+    """Returns the callbacks for the learner's loop."""
     return control_lib.LoopControl(
         self._should_stop, self._before_batch, self._on_wait,
         self._pausing.poll)
@@ -163,7 +163,7 @@ class LearnerProcess:
       self._waiting.poll(cause)
 
   def wait_for_replay(self, address: str) -> None:
-    """Returns once the replay listens; raises Stopped, PeerMissing."""
+    """Waits for the replay; Stopped on request, PeerMissing at the limit."""
     replay = self._wait_for(f'the replay at {address}')
     waiting.for_port(address, lambda cause: self._poll(replay, cause))
     self._waiting.restart()

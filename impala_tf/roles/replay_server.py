@@ -26,7 +26,7 @@ _STATUS_SECS = 60.
 def run(config: config_lib.Config, port: int, num_agents: int,
         absent: Collection[int], run_dir: str | None,
         should_stop: Callable[[], bool], say: Callable[[str], None]) -> None:
-  """Serves the replay until `should_stop`; saves it now and then, and last.
+  """Serves the replay until `should_stop`; saves it regularly and at the end.
 
   Agents whose numbers are `absent` will not come. With
   `ReplayConfig.survives_resume` unrolls are saved to `run_dir`, which exists,

@@ -26,7 +26,7 @@ _MAX_SEED = 2**30  # Emulators take an int32, and each has its own.
 
 
 class Games(NamedTuple):
-  """The games of an evaluation."""
+  """Settings of the games of an evaluation."""
   episodes: int | None  # On each level; None for as many as the paper has.
   seed: int  # Of games and actions.
   deterministic: bool  # Whether the most probable actions are taken.
@@ -99,7 +99,7 @@ def evaluate(run_dir: str, episodes: int | None = None, *, seed: int = 0,
 
 def check(run_dir: str, episodes: int | None = None, seed: int = 0,
           num_envs: int = MAX_ENVS) -> str:
-  """Returns the path of a run's config; raises UserError for bad values."""
+  """Returns the path of a run's config; UserError if an argument is bad."""
   config_path = gin_config.config_path(shipped.find_agent(run_dir))
   if not files.exists(config_path):
     raise config_lib.UserError(
@@ -114,7 +114,7 @@ def check(run_dir: str, episodes: int | None = None, seed: int = 0,
 
 def scored_levels(trained_on: str
                   ) -> tuple[suite_lib.Suite | None, Sequence[str]]:
-  """Returns suite, if there is a single one, and levels to score a run by.
+  """Returns the common suite of several levels, if any, and levels to score.
 
   `trained_on` is `EnvironmentConfig.level` of the run.
   """

@@ -1,4 +1,4 @@
-"""A3C's architecture: workers that share parameters, and one that keeps them.
+"""A3C's architecture: workers that share parameters, which a learner stores.
 
 Section 4 of Mnih et al. 2016 (arXiv:1602.01783v2). Actors are processes whose
 workers play, learn, and change the parameters in memory of the learner's
@@ -50,7 +50,7 @@ class Publisher(weights.Publisher):
 
 
 class Learner:
-  """The learner's process, which logs and saves what workers do in `store`."""
+  """A3C's learner, which logs and saves the workers' updates in `store`."""
 
   def __init__(self, config: config_lib.Config, run_dir: str):
     """Makes the parts and restores the newest checkpoint in `run_dir`.
@@ -69,7 +69,7 @@ class Learner:
     self.store = self.server.make_store()
 
   def save(self, number: int, score: float | None) -> None:
-    """Writes a checkpoint of the shared parameters; raises OSError."""
+    """Writes a checkpoint of the shared parameters; OSError if that fails."""
     del number  # There are more updates now.
     self.server.take_all(self.store)
     self._checkpointer.save(int(self.server.num_updates.numpy()), score)
@@ -77,7 +77,7 @@ class Learner:
   def learn(self, control: control_lib.LoopControl, reports: interfaces.Reports,
             publisher: Publisher | None = None, poll_secs: float = 0.,
             on_poll: Callable[[], None] = lambda: None) -> bool:
-    """Collects what workers learn; makes no profile.
+    """Logs the workers' updates and writes checkpoints; makes no profile.
 
     `publisher` is None if nobody reads parameters. In one process each batch
     has a row. For `poll_secs` and `on_poll` see `SegmentReader`. Returns
@@ -140,11 +140,11 @@ def run_in_process(config: config_lib.Config, run_dir: str,
                    control: control_lib.LoopControl,
                    reports: interfaces.Reports,
                    updates_a_row: int = 100) -> bool:
-  """Runs all workers in turn in this process; a seed repeats all numbers.
+  """Runs all workers in turn in this process; equal seeds give equal numbers.
 
-  `run_dir` exists; its checkpoints are resumed from. Rows are so many updates
-  apart: means over a stretch of time would differ between runs. Returns whether
-  the run is done.
+  `run_dir` exists; its checkpoints are resumed from. Rows are `updates_a_row`
+  updates apart: means over a stretch of time would differ between runs. Returns
+  whether the run is done.
   """
   tf.config.experimental.enable_op_determinism()
   learner = Learner(config, run_dir)

@@ -125,7 +125,7 @@ def _load(config: config_lib.Config | str, bindings: Mapping[str, Any],
 
 
 def _share_registered(config: config_lib.Config) -> None:
-  """Has children import modules that registered names; else UserError."""
+  """Makes children import modules that registered names; else UserError."""
   needed = [('AgentConfig.torso', config.agent.torso),
             ('ExperimentConfig.algorithm', config.experiment.algorithm)]
   levels = levels_lib.expand(config.environment.level)
@@ -151,7 +151,7 @@ def _share_registered(config: config_lib.Config) -> None:
 @contextlib.contextmanager
 def _supervised_actors(config: config_lib.Config, run_dir: str,
                        chosen: local_run.Ports) -> Iterator[Callable[[], None]]:
-  """Has a thread supervise actor processes for the duration of a context.
+  """Supervises actor processes in a thread until the context ends.
 
   Yields a function that raises the error that ended the supervision, if any.
   """

@@ -41,7 +41,7 @@ _Values = dict[str, dict[str, Any]]  # By section and option.
 
 
 class _Name(NamedTuple):
-  """The name of a value that a file binds elsewhere: %NAME."""
+  """A reference, %NAME, to a value that another line binds."""
   name: str
 
 
@@ -69,7 +69,7 @@ class _Reader:
     self._open: list[str] = []  # Files, each included by the one before.
 
   def read_file(self, path: str) -> None:
-    """Reads a file, with included ones; raises ConfigError."""
+    """Reads a file and the files it includes; raises ConfigError if invalid."""
     if path in self._open:
       raise config_lib.ConfigError(
           f'{path} includes itself, perhaps by way of another file; leave that '
@@ -91,7 +91,7 @@ class _Reader:
     self._open.pop()
 
   def read(self, text: str, what: str) -> None:
-    """Reads text, called `what` in messages; raises ConfigError."""
+    """Reads .gin text, named `what` in errors; raises ConfigError if bad."""
     delegate = _Delegate()
     try:
       for statement in config_parser.ConfigParser(io.StringIO(text), delegate):
@@ -122,7 +122,7 @@ class _Reader:
       ) from error
 
   def _place(self, what: str, line: int | None) -> str:
-    """Names a line of the open file, or the binding that is read."""
+    """Returns a name for messages: a line of the open file, or a binding."""
     return f'{what}, line {line}' if self._open else what
 
   def _find(self, path: str, where: str) -> str:
@@ -156,7 +156,7 @@ class _Reader:
     self._values.setdefault(section, {})[option] = statement.value
 
   def values(self) -> _Values:
-    """Returns all values that were read; raises ConfigError for bad names."""
+    """Returns values by section, option; raises ConfigError for bad names."""
     try:
       values = self._resolved(self._values)
     except RecursionError as error:
@@ -190,7 +190,7 @@ def _unreadable(what: str, error: Exception) -> config_lib.ConfigError:
 
 
 def _problem(section: str, option: str) -> str | None:
-  """Explains an unknown option in one line; None if it exists.
+  """Returns a one-line error for an unknown option; None if it exists.
 
   `section` is such as 'LearnerConfig', or empty if only the option was given.
   """
@@ -221,7 +221,7 @@ def _nearest(name: str, names: Iterable[str]) -> str:
 
 
 def load(path: str, bindings: Sequence[str] = ()) -> config_lib.Config:
-  """Reads a .gin file and bindings on top of it; raises ConfigError.
+  """Reads a .gin file, then bindings; raises ConfigError if one is invalid.
 
   The file is a path, a URL or the name of a shipped one, see
   `shipped.find_config`. Files that it includes are sought beside it, from the
@@ -237,7 +237,7 @@ def load(path: str, bindings: Sequence[str] = ()) -> config_lib.Config:
 
 
 def load_sweep(path: str, kind: str = '') -> plan_lib.SweepConfig:
-  """Reads a sweep's .gin file, like `load`; `kind` is `find_config`'s."""
+  """Reads a sweep's .gin file, see `load`; `kind` goes to `find_config`."""
   values = _read(path, ['SweepConfig'], kind=kind)
   return plan_lib.SweepConfig(**values.get('SweepConfig', {}))
 
@@ -260,14 +260,14 @@ def _read(path: str, sections: Sequence[str], bindings: Sequence[str] = (),
 
 
 def dumps(config: config_lib.Config) -> str:
-  """Returns all values as a .gin file, for `load` to read back."""
+  """Returns text of a .gin file with all values, which `load` reads back."""
   sections = [_section('config', getattr(config, field.name))
               for field in dataclasses.fields(config)]
   return '\n'.join([_FIRST_LINE + _HEADER, *sections, _LAST_LINE])
 
 
 def dumps_sweep(config: plan_lib.SweepConfig) -> str:
-  """Returns a .gin file of a sweep's values for `load_sweep`."""
+  """Returns the text of a sweep's .gin file, which `load_sweep` reads back."""
   return (f'{_HEADER.replace("import config", "import sweeps")}\n'
           f'{_section("sweeps", config)}')
 

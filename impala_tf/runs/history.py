@@ -60,7 +60,7 @@ def add_start(run_dir: str) -> None:
 
 
 def _commit() -> str:
-  """Returns the commit of a clone, "-dirty" if changed, or the version."""
+  """Returns the Git commit, with "-dirty" if changed, or else the version."""
   if (shipped.ROOT / '.git').exists():
     try:
       return subprocess.run(

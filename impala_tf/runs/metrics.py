@@ -118,6 +118,6 @@ def points(rows: Sequence[Row], metric: str,
 
 
 def drop_rows_after(run_dir: str, frames: int) -> None:
-  """Drops rows after `frames`, which a resumed run writes again."""
+  """Deletes a run's rows beyond `frames`, which a resumed run writes again."""
   line_log.keep(os.path.join(run_dir, FILE_NAME),
                lambda line: json.loads(line)['frames'] <= frames)

@@ -32,7 +32,7 @@ _LIBRARY = 'impala_tf'
 
 def make(results: Sequence[recorded_results.Result], algorithm: str,
          licence: str, about: Mapping[str, Any]) -> str:
-  """Makes the card of one agent from its scores, one for each level.
+  """Returns the text of an agent's model card with its score on each level.
 
   `about` has further rows of its table; empty ones are left out.
   """

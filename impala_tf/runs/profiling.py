@@ -1,4 +1,4 @@
-"""Profiles of a run: TensorBoard's of updates, and the time budget of unrolls.
+"""Profiles of a run: updates for TensorBoard, and the time budget of unrolls.
 
 Only the profile of updates imports TensorFlow.
 """
@@ -47,7 +47,7 @@ class LearnerProfiler:
 
 
 class HopTimesWriter:
-  """A writer that keeps a file of an actor's seconds an unroll by hop."""
+  """A writer of a file with an actor's mean seconds per unroll in each hop."""
 
   def __init__(self, run_dir: str, name: str,
                clock: Callable[[], float] = time.monotonic):
@@ -58,7 +58,7 @@ class HopTimesWriter:
     self._last_write = clock()
 
   def add_unroll(self, secs: Mapping[str, float]) -> None:
-    """Counts an unroll; `secs` has the actor's total seconds by hop."""
+    """Counts an unroll, writes if due; `secs` are the actor's totals by hop."""
     self._num_unrolls += 1
     if self._clock() - self._last_write < _WRITE_INTERVAL_SECS:
       return
@@ -69,7 +69,7 @@ class HopTimesWriter:
 
 
 def time_budget(config: config_lib.Config, run_dir: str) -> dict[str, float]:
-  """Computes the seconds that an unroll spends in each hop, in turn.
+  """Computes the mean seconds that an unroll spends in each hop, in order.
 
   Actors measure their hops. The wait in the queue follows from Little's law;
   batching is the rest of the policy lag, which counts from the fetching of

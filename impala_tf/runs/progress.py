@@ -64,7 +64,7 @@ class ProgressLine:
 
   def __init__(self, config: config_lib.Config,
                clock: Callable[[], float] = time.monotonic):
-    """Prepares a line that changes once in `log_interval_secs` at most.
+    """Prepares a line that shows at most one row per `log_interval_secs`.
 
     A run in one process may have a hundred rows a second.
     """
@@ -107,7 +107,7 @@ class ProgressLine:
       print()
 
   def show(self, row: metrics.Row) -> None:
-    """Shows a row, unless the last one was shown a short time before."""
+    """Shows a row, unless one was shown within `log_interval_secs` before."""
     self._newest = row
     for warning in self._signs.notice(row):
       logging.warning('warning: %s', warning)
@@ -117,7 +117,7 @@ class ProgressLine:
       self._show(row)
 
   def explain_silence(self, log_dir: str) -> None:
-    """Says once that there is no row yet, if that takes long."""
+    """Prints a note once if no row was shown within 10 s of the start."""
     if not self._shown and self._clock() >= self._silent_until:
       self._silent_until = math.inf
       self._print('waiting for the first update: environments start and play '
@@ -141,7 +141,7 @@ class ProgressLine:
 
 
 class NewestRow:
-  """A reader of rows that a run writes from now on."""
+  """A reader of new rows and log remarks that a run writes from now on."""
 
   def __init__(self, run_dir: str):
     self._rows = metrics.RowReader(run_dir)
@@ -169,7 +169,7 @@ class NewestRow:
     return None
 
   def _read_meanwhile(self) -> metrics.Row | None:
-    """Returns a row that a thread has read, or None; restarts the thread."""
+    """Returns a thread's newest row or None; starts the next read if due."""
     if self._reading is not None and self._reading.is_alive():
       return None
     found, self._found = self._found, None
@@ -196,7 +196,7 @@ class NewestRow:
       line.explain_silence(self._log_dir)
 
   def _new_remarks(self) -> list[bytes]:
-    """Returns new remarks in the logs, each once, as actors have the same."""
+    """Returns new remarks in the logs, without repeats by several actors."""
     found: dict[bytes, None] = {}
     for path in sorted(pathlib.Path(self._log_dir).glob('*.log')):
       log = self._logs.setdefault(path, line_log.open_for_reading(str(path)))

@@ -1,4 +1,4 @@
-"""Results of evaluated runs: one CSV file, a row a result with its origin."""
+"""A CSV file of evaluation results: a row for each, with its origin."""
 
 import csv
 import hashlib
@@ -44,7 +44,7 @@ _TYPES = {'seed': int, 'frames': int, 'updates': int, 'games': int,
 
 
 def of_evaluation(run_dir: str, evaluation: Mapping[str, Any]) -> Result:
-  """Makes a result of one level's entry in `evaluation.json`."""
+  """Makes a Result from one level's entry in a run's `evaluation.json`."""
   config_path = gin_config.config_path(run_dir)
   start = next((entry for entry in history.read(run_dir)
                 if 'command' in entry), {})
@@ -68,7 +68,7 @@ def of_evaluation(run_dir: str, evaluation: Mapping[str, Any]) -> Result:
 
 
 def read(path: str) -> list[Result]:
-  """Reads all results; raises UserError for a file of something else."""
+  """Reads all results; raises UserError for a file with other content."""
   if not files.exists(path):
     return []
   try:
@@ -85,9 +85,9 @@ def read(path: str) -> list[Result]:
 
 
 def add(path: str, result: Result) -> None:
-  """Adds a result to a file, or makes one.
+  """Adds a result to a file, and makes the file if it is missing.
 
-  It replaces an earlier evaluation of the same agent by the same protocol.
+  The result replaces an earlier one of the same agent and protocol.
   """
   agent = operator.attrgetter('task', 'curve', 'frames', 'protocol')
   others = [r for r in read(path) if agent(r) != agent(result)]

@@ -79,7 +79,7 @@ def reach(run_dir: str) -> None:
 
 
 def config_path(given: str | None, run_dir: str | None) -> str | None:
-  """Returns the given config, or that of the run in `run_dir`, or None."""
+  """Returns the path of the given config, else of `run_dir`'s, or None."""
   if given is not None or not run_dir:
     return given
   reach(run_dir)
@@ -108,14 +108,14 @@ def check_writable(path: pathlib.Path, flag: str) -> None:
 
 
 def as_begun(config: config_lib.Config, path: str | None) -> config_lib.Config:
-  """Returns the config in the units of the run at `path`, if there is one."""
+  """Returns `config`, adapted by `in_units_of` to the run at `path`, if any."""
   own = config_path(None, path)
   return config if own is None else in_units_of(config, gin_config.load(own))
 
 
 def in_units_of(config: config_lib.Config, begun: config_lib.Config
                 ) -> config_lib.Config:
-  """Returns the config in the units of a run that began with another."""
+  """Returns `config`, with `converted` False if that of `begun` is False."""
   if begun.environment.converted:
     return config  # Else it is from before there was that option.
   return dataclasses.replace(config, environment=dataclasses.replace(
@@ -142,7 +142,7 @@ def _check(path: str, config: config_lib.Config, allow_changes: bool) -> None:
 
 
 def check_changes(old: config_lib.Config, new: config_lib.Config) -> None:
-  """Raises ConfigError if a run cannot resume with these changes."""
+  """Raises ConfigError if a run of config `old` cannot resume with `new`."""
   keeps_replay = old.num_replayed and old.replay.survives_resume
   refused = []
   for difference in gin_config.differences(old, new):
@@ -173,7 +173,7 @@ def _writing(path: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def locking(directory: str, problem: str) -> Iterator[int]:
-  """Holds a directory's lock, a file whose descriptor it yields.
+  """Holds the lock file of a directory, and yields its descriptor.
 
   Raises RunDirectoryError, which says `problem`, if another process holds it.
   """
@@ -187,7 +187,7 @@ def locking(directory: str, problem: str) -> Iterator[int]:
 
 @contextlib.contextmanager
 def _changed(path: str, config: config_lib.Config) -> Iterator[None]:
-  """Resumes a run with a config that may differ from its own.
+  """Writes the config with which a run resumes, if it has changed.
 
   Changes are printed and added to the run's history. A UserError before the
   next checkpoint undoes them.
@@ -221,7 +221,7 @@ def _write_config(path: str, config: config_lib.Config) -> None:
 @contextlib.contextmanager
 def claim(path: str, config: config_lib.Config,
           allow_changes: bool = False) -> Iterator[bool]:
-  """Makes or resumes a run directory and keeps others out of it.
+  """Makes or resumes a run directory, locked against other processes.
 
   The config is written to `config.gin` before anything else. If the caller
   raises UserError, a new run's files are removed, unless it has learned.
@@ -287,7 +287,7 @@ def newest_checkpoint(path: str) -> int | None:
 
 
 def describe_stop(path: str, again: str) -> str:
-  """Describes in one line how far a stopped run came; `again` resumes it."""
+  """Returns a line: a stopped run's last checkpoint, and `again` to resume."""
   updates = newest_checkpoint(path)
   if updates is None:
     return f'Stopped before the first checkpoint; {again} begins anew'

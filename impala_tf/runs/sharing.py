@@ -11,7 +11,7 @@ from impala_tf.sweeps import plan as plan_lib
 
 
 class SharedReplay(NamedTuple):
-  """A shared replay, and its unfinished runs."""
+  """The plan of a shared replay: its command, and the flags of its runs."""
   name: str  # Of the replay.
   command: Sequence[str]  # Of the replay, to follow `python -m`.
   flags: Mapping[str, Sequence[str]]  # Additional ones of each run, by name.
@@ -56,7 +56,7 @@ def check(config: plan_lib.SweepConfig,
 def plan(groups: Sequence[plan_lib.Group], to_do: Sequence[plan_lib.Run],
          directory: sweep_directory.SweepDirectory, host: str
          ) -> list[SharedReplay]:
-  """Plans the shared replays of the runs to do; `host` is this machine."""
+  """Returns the shared replays that unfinished runs need, served on `host`."""
   names = {run.name for run in to_do}
   found = [group for group in groups
            if any(run.name in names for run in group.runs)]

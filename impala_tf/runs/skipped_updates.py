@@ -20,11 +20,11 @@ _WARNING_INTERVAL_SECS = 60.
 
 
 class SkippedUpdates:
-  """Counts of skipped updates, too many of which in a row end the run."""
+  """A counter of skipped updates, which ends runs after too many in a row."""
 
   def __init__(self, run_dir: str, max_in_a_row: int,
                clock: Callable[[], float] = time.monotonic):
-    """Starts at none; at the limit `check` saves the batch in `run_dir`."""
+    """Starts at 0; at `max_in_a_row`, `check` saves the batch in `run_dir`."""
     self.total = 0  # Since this process began.
     self._path = os.path.join(run_dir, FILE_NAME)
     self._max_in_a_row = max_in_a_row
@@ -34,7 +34,7 @@ class SkippedUpdates:
     self._unreported: Counter[str] = collections.Counter()
 
   def after_update(self, update: interfaces.Update) -> None:
-    """Counts an update; empties its metrics if it was skipped."""
+    """Counts an update if it was skipped, and then clears its metrics."""
     if self.add(update.metrics['gradient_norm']):
       update.metrics = {}  # They would spoil the means of the others.
 
@@ -61,7 +61,7 @@ class SkippedUpdates:
     return True
 
   def _pop_counts(self) -> str:
-    """Names the workers of skipped updates since the last call."""
+    """Returns skipped updates by worker as text, and clears their counts."""
     counts = ', '.join(f'{count} of {sender}' for sender, count in
                        self._unreported.most_common(10))
     self._unreported.clear()
@@ -91,7 +91,7 @@ class SkippedUpdates:
 
 
 class Limit:
-  """A callback that ends a run of nothing but skipped updates.
+  """A callback that ends a run after too many skipped updates in a row.
 
   It comes after the log, whose last row has these updates, too.
   """

@@ -46,7 +46,7 @@ class Kind(NamedTuple):
     return f'{self.name}.gin'
 
   def is_in(self, path: str) -> bool:
-    """Returns whether a directory is of this kind."""
+    """Returns whether a directory holds a sweep of this kind."""
     return os.path.exists(os.path.join(path, self.config_name))
 
 
@@ -64,7 +64,7 @@ def read_results(path: str) -> list[results_lib.Result]:
 
 
 class SweepDirectory:
-  """The directory of a sweep while this process holds it."""
+  """The directory of a sweep that this process has locked."""
 
   def __init__(self, path: str, config: plan_lib.SweepConfig, lock: int,
                kind: Kind = SWEEP):
@@ -99,7 +99,7 @@ class SweepDirectory:
     return str(self._path / 'runs' / run.name)
 
   def runs_to_do(self, retry_failed: bool) -> list[Any]:
-    """Lists unfinished runs; failed ones only if they are retried."""
+    """Lists unfinished runs, with failed ones only if `retry_failed`."""
     done = {_key(result.run) for result in self.results() if
             result.status == results_lib.FINISHED or (
                 result.status == results_lib.FAILED and not retry_failed)}
@@ -154,7 +154,7 @@ def _check(path: pathlib.Path, config: plan_lib.SweepConfig,
 def claim(path: str, config: plan_lib.SweepConfig,
           tasks: Mapping[str, config_lib.Config], kind: Kind = SWEEP
           ) -> Iterator[SweepDirectory]:
-  """Makes or resumes a sweep's directory and keeps others out of it.
+  """Makes or resumes a sweep's directory, locked against other processes.
 
   `tasks` has each task's config without the sweep's bindings. For errors see
   `run_directory.claim`.

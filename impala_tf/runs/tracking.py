@@ -55,7 +55,7 @@ def start(track: bool) -> None:
 @contextlib.contextmanager
 def tracking(track: bool, run_dir: str,
              finish_secs: float = _FINISH_SECS) -> Iterator[None]:
-  """Has the tracker follow a run within the context.
+  """Makes a context in which the tracker sends a run's rows.
 
   At the end it has `finish_secs` for unsent rows.
   """
@@ -78,7 +78,7 @@ def tracking(track: bool, run_dir: str,
 
 
 def _has_sent_all(pid: int, finish_secs: float) -> bool:
-  """Returns whether the tracker ends well; kills it if late."""
+  """Returns whether the tracker exits with 0 in time; kills it if late."""
   deadline = time.monotonic() + finish_secs
   while time.monotonic() < deadline:
     try:

@@ -1,4 +1,4 @@
-"""The learner's callbacks that write: rows of metrics, and checkpoints."""
+"""The learner's callbacks that write rows of metrics and checkpoints."""
 
 import collections
 import contextlib
@@ -28,7 +28,7 @@ SaveFn = Callable[[int, float | None], Any]
 
 
 class Totals(tf.Module):
-  """Totals of a run beside the learner's own counts; in checkpoints.
+  """Totals of a run that checkpoints store beside the learner's own counts.
 
   Attributes:
     secs: float64 variable, wall time of training without interruptions.
@@ -49,7 +49,7 @@ class Totals(tf.Module):
 
 
 class LogSettings(NamedTuple):
-  """Place, times and columns of rows."""
+  """Settings of the log: directory, times and columns of rows."""
   run_dir: str  # Directory of `metrics.jsonl`, a path or URL.
   num_fresh: int  # New unrolls of a batch, its first ones.
   interval_secs: float  # Seconds between rows, at least.
@@ -86,7 +86,7 @@ class EpisodeWindow:
 
   @property
   def mean_return(self) -> float | None:
-    """Mean return of a full window; None before there are so many episodes."""
+    """Mean return of a full window; None until the window is full."""
     returns = self._values['episode_return']
     return float(np.mean(returns)) if len(returns) == self._size else None
 
@@ -121,7 +121,7 @@ class LevelLog:
   def add(self, is_first: np.ndarray, episode_return: np.ndarray,
           lags: np.ndarray, level_index: np.ndarray,
           columns: Mapping[str, np.ndarray]) -> None:
-    """Counts the new unrolls of an update, by level.
+    """Adds an update's new unrolls, their episodes and policy lags, by level.
 
     Arrays [T, B] are as in `EpisodeWindow.add`; lags, int64 [B],
     are in updates; `level_index` is int32 [B].
@@ -167,7 +167,7 @@ class Interval:
   """Means of metrics since the last row."""
 
   def __init__(self, frames: int):
-    """Begins; `frames` are those learned from so far."""
+    """Starts an interval; `frames` counts frames learned from so far."""
     self.start = time.monotonic()
     self.lags: list[np.ndarray] = []  # Of new unrolls, by update.
     self._start_frames = frames
@@ -219,7 +219,7 @@ class TrainingLog:
   on_row: Callable[[metrics_lib.Row], None] = lambda row: None
 
   def __post_init__(self):
-    """Opens the files."""
+    """Opens `metrics.jsonl` and TensorBoard's file for writing."""
     self.failed_saves = 0
     self._writer = metrics_lib.MetricsWriter(self.settings.run_dir)
     self._episodes = EpisodeWindow(metrics_lib.EPISODE_WINDOW)
@@ -259,7 +259,7 @@ class TrainingLog:
       self._write_row()
 
   def is_done(self, config: config_lib.ExperimentConfig) -> bool:
-    """Whether all frames are learned from, or the mean return is high enough.
+    """Returns whether `total_frames` or `stop_at_return` has been reached.
 
     `ExperimentConfig.stop_at_return` may have been reached at any time.
     """
@@ -311,7 +311,7 @@ class TrainingLog:
 
 @dataclasses.dataclass
 class Checkpoints(contextlib.AbstractContextManager):
-  """A callback that writes checkpoints: some in the run, and one at its end.
+  """A callback that writes checkpoints during the run and at its end.
 
   `log` counts failures, and is closed at the end.
   """
@@ -338,7 +338,7 @@ class Checkpoints(contextlib.AbstractContextManager):
       logging.warning('No checkpoint, training goes on: %s', error)
 
   def __exit__(self, exc_type, *exc_info) -> None:
-    """Closes the log; writes the last checkpoint, for whatever reason.
+    """Closes the log and writes the last checkpoint, also after most errors.
 
     After `PeerLost` there is none: within an update counts may be ahead of
     parameters. Nor is there one after an error before the first update, so that

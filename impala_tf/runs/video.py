@@ -28,7 +28,7 @@ _Result = TypeVar('_Result')
 
 
 def check_path(path: str) -> None:
-  """Raises UserError unless --video is a path with the ending of a format."""
+  """Raises UserError unless --video is a path that ends in one of `FORMATS`."""
   if files.is_url(path) or os.path.splitext(path)[1].lower() not in FORMATS:
     raise config_lib.UserError(
         f'--video must be a path, no URL, whose ending is one of '
@@ -36,7 +36,7 @@ def check_path(path: str) -> None:
 
 
 def enlarged(picture: np.ndarray) -> np.ndarray:
-  """Enlarges a picture, uint8 [H, W, 3], to about 400 pixels.
+  """Enlarges a picture, uint8 [H, W, 3], to about 400 pixels on a side.
 
   Each pixel becomes a square. Odd sides get one more row or column, a copy of
   the last, since codecs want even ones.
@@ -55,7 +55,7 @@ class Video:
 
   def __init__(self, path: str, environment: Any,
                max_secs: float | None = None):
-    """Begins a video in one of `FORMATS` of a batch of environments.
+    """Starts a video of a batch's first environment, in one of `FORMATS`.
 
     It ends with the episode, or after `max_secs`; a GIF after 20 by default.
     """
@@ -80,7 +80,7 @@ class Video:
     self._writer: Any = None  # Of imageio.
 
   def on_step(self, num_ended: int) -> None:
-    """Adds the current picture, unless the first environment ended episodes.
+    """Adds the current picture until the first environment's episode ends.
 
     Raises UserError if it cannot be drawn.
     """
@@ -161,7 +161,7 @@ class NewestVideos:
         self._try(lambda: self._keep(video))
 
   def drop_from(self, name: str) -> None:
-    """Removes this video and later ones, since their learning was lost."""
+    """Removes the video `name` and later ones, whose training was lost."""
     self._try(lambda: self._remove(lambda kept: [
         video for video in kept if video >= name]))
 
@@ -184,7 +184,7 @@ class NewestVideos:
       self._remove(lambda kept: kept[:-_TO_KEEP])
 
   def _remove(self, choose: Callable[[list[str]], list[str]]) -> None:
-    """Removes what is chosen of the videos, the oldest first."""
+    """Removes the videos that `choose` picks from all, sorted oldest first."""
     for name in choose([name for name in files.names(self._directory)
                         if name.endswith(_ENDING)]):
       files.remove(os.path.join(self._directory, name))

@@ -12,7 +12,7 @@ _MIN_UPDATES = 500  # Before, any policy may still be as it began.
 
 
 class WarningSigns:
-  """A watch that reports each sign of trouble once."""
+  """A check of rows that reports each sign of failed learning once."""
 
   def __init__(self, config: config_lib.Config):
     self._config = config
@@ -21,7 +21,7 @@ class WarningSigns:
     self._largest_return = 0.
 
   def notice(self, row: metrics.Row) -> list[str]:
-    """Returns a line for each sign that has lasted long enough by this row."""
+    """Returns a warning for each sign that this row is the first to confirm."""
     found = {}
     patience = self._config.experiment.total_frames / 10
     share = row.get('entropy_share')
@@ -52,7 +52,7 @@ class WarningSigns:
     return texts
 
   def _limit(self, row: metrics.Row) -> float | None:
-    """Returns the size from which values run away; None before a game ended."""
+    """Returns the largest plausible size of values; None if not yet known."""
     impala = self._config.impala
     horizon = 1 / (1 - impala.discount)
     limit = 3 * _LARGEST_REWARD[impala.reward_clipping] * horizon

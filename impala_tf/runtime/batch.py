@@ -1,4 +1,4 @@
-"""The loop that runs programs, at most so many at a time, here or on Ray."""
+"""The loop that runs programs, a limited number at a time, here or on Ray."""
 
 import math
 import signal
@@ -45,13 +45,13 @@ OnEnd = Callable[[str, Ended], None]
 
 
 class Group(NamedTuple):
-  """Programs that run at the same time, and a server until all have ended."""
+  """Programs that run together, with a server until the last has ended."""
   names: Sequence[str]
   server: supervisor.Peer | None = None
 
 
 class Turns:
-  """Order of programs: as given, each to its end.
+  """Order in which waiting programs start: here as given, each runs to its end.
 
   Subclasses may let waiting programs take turns with running ones, which are
   asked to stop and start again later by the same command.
@@ -65,10 +65,10 @@ class Turns:
     return waiting[0]
 
   def begin(self, name: str) -> None:
-    """Notes that a program starts."""
+    """Is called before a program starts."""
 
   def is_over(self, name: str, waiting: Sequence[str]) -> bool:
-    """Returns whether a running program should make room for a waiting one."""
+    """Returns whether a running program should stop for a waiting program."""
     del name, waiting
     return False
 
@@ -119,7 +119,7 @@ class Batch:
     A program that is lost with its machine starts again elsewhere. `commands`,
     by name, follow `python -m`; `on_end` is called once a program will not
     restart. Groups have no more programs than there are places, and no turns.
-    Raises RunFailed or UserError if a group's server has died for good.
+    Raises RunFailed or UserError if a group's server cannot restart.
     """
     self._waiting = list(commands)
     group_of = {name: group for group in groups for name in group.names}
@@ -162,7 +162,7 @@ class Batch:
     return [group.server.program for group in self._servers if group.server]
 
   def _tend_servers(self) -> None:
-    """Keeps servers alive while programs of their groups are to run."""
+    """Restarts servers while their groups' programs run, then stops them."""
     for group, deadline in list(self._servers.items()):
       assert group.server is not None
       program = group.server.program
@@ -184,7 +184,7 @@ class Batch:
         self._room.poll()
 
   def _tend(self, name: str, on_end: OnEnd, turns: Turns) -> None:
-    """Places, starts or asks to rest a program, or handles its end."""
+    """Places or starts a program, asks it to make room, or handles its end."""
     job = self._jobs[name]
     program = job.program
     program.collect()

@@ -23,7 +23,7 @@ def bind(parent: int, signum: int) -> None:
 
 
 def main() -> None:
-  """Replaces this program by the module."""
+  """Binds this process to its parent, and replaces it by the module."""
   parent, signal_name, *command = sys.argv[1:]
   bind(int(parent), signal.Signals[signal_name])
   signal.pthread_sigmask(signal.SIG_SETMASK, ())  # Ray has SIGINT blocked.

@@ -59,7 +59,7 @@ def stop_with_parent(stop: Callable[[], None],
 
 
 def refuse_breakpoints() -> None:
-  """Makes `breakpoint()` an error that says where it works."""
+  """Makes `breakpoint()` raise UserError, with the option that lets it work."""
 
   def refuse(*unused_args, **unused_kwargs):
     raise config_lib.UserError(

@@ -1,17 +1,17 @@
-"""The place of a process in a run, and its services to the loop in it."""
+"""The place of a process in a run, and callbacks for the loop in it."""
 
 import dataclasses
 from typing import Callable, Mapping, NamedTuple
 
 
 class Sharing(NamedTuple):
-  """The place of an agent that shares a replay; by default it shares none."""
+  """A shared replay's address and the agent's number; by default not shared."""
   # 'host:port' of the replay; None if it is in the learner's own server.
   replay_address: str | None = None
   agent: int = 0  # Number of the agent among all that share it.
 
   def flags(self) -> list[str]:
-    """Returns the flags that learners and actors get for it."""
+    """Returns flags for learners and actors; [] without a shared replay."""
     if self.replay_address is None:
       return []
     return [f'--replay_address={self.replay_address}', f'--agent={self.agent}']
@@ -21,7 +21,7 @@ NOT_SHARED = Sharing()
 
 
 class Endpoint(NamedTuple):
-  """A learner's directory and port."""
+  """A learner's run directory, port and shared replay."""
   # Directory of the run, which exists; checkpoints in it are resumed from.
   run_dir: str
   port: int | None = None  # Port of the Reverb server; None for a free one.
@@ -44,7 +44,7 @@ class LoopControl:
 
 @dataclasses.dataclass(frozen=True)
 class ActorControl:
-  """The waiting and reporting of the process that runs an actor's loop."""
+  """Callbacks by which an actor's loop waits and reports."""
   # Waits for the learner, and for a replay server if any.
   wait_for_learner: Callable[[], None] = lambda: None
   # Called repeatedly, with the cause, until parameters are there; may raise.

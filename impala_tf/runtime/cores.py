@@ -1,4 +1,4 @@
-"""CPU cores: their name, and those reserved for the actors of one run.
+"""CPU cores: the processor's name, and cores reserved for a run's actors.
 
 The scheduler moves processes from core to core; an actor that stays on one
 keeps its data in that core's caches. All other processes move freely.
@@ -54,7 +54,7 @@ def stay_on(core: int) -> None:
 
 
 def machine() -> str:
-  """Returns the processor's name and how many cores there are in all."""
+  """Returns the machine's number of cores and its processor's name, as text."""
   name = 'unknown processor'
   with contextlib.suppress(OSError):
     with open('/proc/cpuinfo', encoding='utf-8') as file:

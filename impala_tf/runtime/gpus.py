@@ -29,14 +29,14 @@ class Gpu(NamedTuple):
 
 
 def hide() -> None:
-  """Keeps TensorFlow in this process, and in its children, from all GPUs."""
+  """Hides all GPUs from TensorFlow in this process and its children."""
   os.environ[_VISIBLE] = ''
 
 
 def take(index: int, number: int) -> None:
   """Restricts this process, learner `index` of `number`, to one GPU.
 
-  A single learner keeps all. Raises ConfigError if GPUs are too few, but some.
+  A single learner keeps all. Raises ConfigError for 1 to `number` - 1 GPUs.
   """
   if number == 1:
     return
@@ -81,7 +81,7 @@ def explain() -> str | None:
 
 
 def _visible(number: int) -> list[str]:
-  """Lists the visible ones of `number` GPUs as CUDA's variable names them."""
+  """Lists the visible GPUs of `number`, as CUDA_VISIBLE_DEVICES names them."""
   if _VISIBLE not in os.environ:
     return [str(i) for i in range(number)]
   names = os.environ[_VISIBLE].split(',')

@@ -31,7 +31,7 @@ class Reader(Protocol):
   """A source of batches; see `batches.BatchReader`."""
 
   def poll(self, control: control_lib.LoopControl) -> Any | None:
-    """Returns the next batch; None, once `control` knows why, without one."""
+    """Returns the next batch, or None once `control` has got the cause."""
 
 
 @dataclasses.dataclass
@@ -67,7 +67,7 @@ class Callback(Protocol):
 
 
 class StopTraining(Exception):
-  """An end of the run on a callback's request, as if all frames were there."""
+  """Error by which a callback ends the run, which then counts as done."""
 
 
 class Reports(NamedTuple):

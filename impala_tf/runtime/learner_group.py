@@ -51,7 +51,7 @@ class Place(NamedTuple):
 
 
 class Learners:
-  """The learners of a run as one of them sees them; here a single one."""
+  """All learners of a run, as seen by one learner; here a single learner."""
 
   def __init__(self, strategy: tf.distribute.Strategy, task: int = 0,
                number: int = 1):
@@ -61,7 +61,7 @@ class Learners:
 
   @property
   def is_chief(self) -> bool:
-    """Whether this learner writes the files that a run has only once."""
+    """Whether this learner writes the files of the run, such as checkpoints."""
     return self.task == 0
 
   def gather(self, numbers: Sequence[float]) -> np.ndarray:
@@ -90,7 +90,7 @@ class Learners:
 
   def require_same(self, config: config_lib.Config, num_threads: int,
                    precision: str) -> None:
-    """Raises UserError if another learner would compute other numbers."""
+    """Raises UserError if learners differ in config, threads or precision."""
     self._require_equal(
         'another config', int(config_lib.full_fingerprint(config), 16),
         "start all with the same, and with the chief's --run_dir, whose "
@@ -103,7 +103,7 @@ class Learners:
 
   def require_same_parameters(self, parameters: np.ndarray,
                               version: int) -> None:
-    """Raises UserError if another learner has restored other parameters."""
+    """Raises UserError if learners have restored different parameters."""
     self._require_equal(
         'other parameters', zlib.crc32(parameters.tobytes(), version),
         'all must see the same run directory')
@@ -126,13 +126,13 @@ class Learners:
         .astype(array.dtype) for array, group in zip(arrays, groups)]
 
   def agree(self, has_batch: bool, must_stop: bool) -> tuple[bool, bool]:
-    """Returns whether all learners have a batch, and whether one must stop."""
+    """Returns whether all learners have a batch, and whether any must stop."""
     num_ready, num_stopping = self.gather([has_batch, must_stop]).sum(axis=0)
     return num_ready == self.number, num_stopping > 0
 
 
 def alone() -> Learners:
-  """Makes a single learner on TPUs, GPUs or else the CPU."""
+  """Makes the group of a single learner, on TPUs, GPUs or else the CPU."""
   if tf.config.list_physical_devices('TPU'):
     resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu='local')
     tf.tpu.experimental.initialize_tpu_system(resolver)
@@ -146,7 +146,7 @@ def alone() -> Learners:
 
 
 def _grow_memory() -> None:
-  """Makes TensorFlow take a GPU's memory as it needs it."""
+  """Makes TensorFlow allocate GPUs' memory as needed, not all at once."""
   with contextlib.suppress(RuntimeError):  # The user's code came before.
     for gpu in tf.config.list_physical_devices('GPU'):
       tf.config.experimental.set_memory_growth(gpu, True)
@@ -199,7 +199,7 @@ def _meet(place: Place, poll: waiting.PollFn) -> None:
 
 @contextlib.contextmanager
 def ending_after(secs: float) -> Iterator[None]:
-  """Ends this process, with tracebacks, if the context lasts longer.
+  """Ends this process, with tracebacks, if the context lasts over `secs`.
 
   With TensorFlow's own timeout, each message would leave two threads that sleep
   until the timeout has passed: thousands of them.
@@ -232,7 +232,7 @@ class _Together(Learners):
     self._gather = tf.function(self._in_graph, autograph=False)
 
   def _in_graph(self, row: tf.Tensor) -> tf.Tensor:
-    """Gathers rows [K] as [replicas, K]; `all_gather` sends two messages."""
+    """Gathers rows [K] to [replicas, K] by a sum; `all_gather` sends twice."""
     number = self.strategy.num_replicas_in_sync
 
     def gather():

@@ -1,4 +1,4 @@
-"""Processes that a program leaves behind, such as simulators, and their end.
+"""Kills processes that a program leaves behind, such as simulators.
 
 A program can die before it closes its environments, and processes that they
 have started may be in other sessions. All inherit an environment variable with
@@ -22,12 +22,12 @@ _CLEANER = b'multiprocessing.resource_tracker'
 
 
 def make_mark() -> str:
-  """Makes a mark that no other program has."""
+  """Makes a unique mark for a program and its descendants."""
   return uuid.uuid4().hex
 
 
 def added_to_own(mark: str) -> str:
-  """Returns the variable's value for children with one more mark."""
+  """Returns `VARIABLE` for children: this process's marks and one more."""
   return f'{os.environ.get(VARIABLE, "")} {mark}'
 
 
@@ -55,7 +55,7 @@ def _has(pid: int, mark: str) -> bool:
 
 @contextlib.contextmanager
 def killed_at_end() -> Iterator[str]:
-  """Yields a mark of all that this process starts; kills these at the end."""
+  """Yields a mark that new processes inherit; kills all of them at the end."""
   mark, before = make_mark(), os.environ.get(VARIABLE, '')
   os.environ[VARIABLE] = added_to_own(mark)
   try:

@@ -99,7 +99,7 @@ class LocalProgram(program_lib.Program):
 
 def make_batch(num_jobs: int, log_dir: str, environment: Mapping[str, str],
                keep_open: int) -> batch.Batch:
-  """Makes a batch on this machine; its programs get SIGTERM if this one dies.
+  """Makes a batch on this machine; programs get SIGTERM if this process dies.
 
   They inherit the file `keep_open`, so that its lock lasts as long as they do.
   See `LocalProgram` for the other arguments.

@@ -1,4 +1,4 @@
-"""Standard output and error: they may fail, and keep libraries' lines out.
+"""Standard output and error: failures ignored, libraries' lines redirected.
 
 Lines for a person may be lost, as when a pipe's reader, a terminal or the room
 on a disk has gone; the work goes on. Standard library only.
@@ -15,7 +15,7 @@ _STDOUT, _STDERR = 1, 2
 
 
 class _Lossy(io.FileIO):
-  """A file that takes everything, and drops what cannot be written."""
+  """A file whose writes never fail: data that cannot be written is dropped."""
   _has_failed = False
 
   def write(self, data) -> int:

@@ -5,7 +5,7 @@ from typing import Sequence
 
 
 def bound(port: int) -> socket.socket:
-  """Makes a socket with a port of all addresses; 0 takes a free port.
+  """Makes a socket bound to a port of all addresses; for 0, to a free port.
 
   Unlike that of `socket.create_server` it does not listen yet, for peers look
   for listeners. Raises OSError if the port is taken.

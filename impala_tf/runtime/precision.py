@@ -42,7 +42,7 @@ def of_learner(config: config_lib.Config, device: str = 'CPU') -> str:
 
 
 def _choose(config: config_lib.Config, device: str = 'CPU') -> tuple[str, str]:
-  """Chooses a learner's precision; returns also the reason."""
+  """Returns a learner's precision and the reason for it, as text."""
   if config.learner.precision != 'auto':
     return config.learner.precision, 'as configured'
   if config.experiment.in_process:

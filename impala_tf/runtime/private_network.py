@@ -54,7 +54,7 @@ def obstacle() -> str:
 
 
 def explained(message: str) -> str:
-  """Adds a hint to the error of a server that a private network hides."""
+  """Adds a hint to a connection error that the private network may cause."""
   if not _is_private or not any(sign in message for sign in _UNREACHABLE):
     return message
   return (f'{message}; if that is a server outside of the run, --network=open '
@@ -63,7 +63,7 @@ def explained(message: str) -> str:
 
 
 def restart_within(module: str, *arguments: str) -> None:
-  """Restarts this program, a module, with more arguments in such a network."""
+  """Restarts this program, `module`, in a private network, adding arguments."""
   sys.stdout.flush()
   os.execv(sys.executable, [sys.executable, '-m',
                             'impala_tf.runtime.private_network',
@@ -97,7 +97,7 @@ def _enter() -> None:
 
 
 def _try() -> str:
-  """Returns why `_enter` fails, or ''; a child tries, since none can leave."""
+  """Returns why `_enter` fails, or ''; a child tries: there is no way back."""
   reader, writer = os.pipe()
   child = os.fork()
   if child == 0:
@@ -115,7 +115,7 @@ def _try() -> str:
 
 
 def main() -> None:
-  """Replaces this program by the module."""
+  """Replaces this program by the module, in a private network if possible."""
   cause = _try()
   if not cause:
     _enter()

@@ -49,7 +49,7 @@ class Program:
     raise NotImplementedError
 
   def start(self, command: Sequence[str]) -> None:
-    """Starts a module with arguments, as after `python -m`, in its place."""
+    """Starts `command` (module and arguments) in the program's place."""
     raise NotImplementedError
 
   def send(self, signum: int) -> None:
@@ -91,7 +91,7 @@ class Program:
                       *self._log_lines()[-_LOG_TAIL_LINES:]])
 
   def how_it_ended(self) -> str:
-    """Describes the end in words that follow the name."""
+    """Describes the program's end, as in 'was killed by SIGKILL'."""
     code = self.exit_code
     if code is not None and code < 0:
       return f'was killed by {signal.Signals(-code).name}'
@@ -100,7 +100,7 @@ class Program:
     return f'ended with exit code {code}'
 
   def check(self) -> None:
-    """Raises UserError for bad input, RunFailed unless it is done."""
+    """Raises UserError for bad input, RunFailed unless the program is done."""
     if self.exit_code == child.BAD_INPUT:
       raise config_lib.UserError(self.complaint() or self.reason())
     if self.exit_code != child.DONE:

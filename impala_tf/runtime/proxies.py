@@ -10,7 +10,7 @@ _HERE = ('localhost', '127.0.0.1')
 
 
 def bypass() -> None:
-  """Has gRPC reach this machine without a proxy, from now on."""
+  """Makes gRPC connect to this machine without a proxy, from now on."""
   # gRPC ignores the second variable if the first is there.
   names = os.environ.get('no_grpc_proxy', os.environ.get('no_proxy', ''))
   hosts = [host for host in names.split(',') if host and host not in _HERE]

@@ -37,7 +37,7 @@ class Restarts(_Policy):
   def __init__(self, program: program_lib.Program, max_restarts: int,
                window_secs: float, is_needed: bool = True,
                first_words: str = ''):
-    """Starts without a death; only `is_needed` programs can end the run.
+    """Starts with 0 deaths; too many end the run only if `is_needed`.
 
     A program that fails twice in a row before it has said `first_words` is not
     started again.

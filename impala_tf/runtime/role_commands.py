@@ -36,6 +36,6 @@ def actor(address: str, task: int, attempt: int, *flags: str,
 
 
 def command(role: str, address: str, *flags: str) -> list[str]:
-  """Returns the command of a role; `address` is the learner's, or its own."""
+  """Returns a role's command; `address` is the learner's or the role's own."""
   return ['impala_tf', 'role', role, '--supervised',
           f'--address={address}', *flags, *user_modules.flags()]

@@ -141,7 +141,7 @@ def fit(config: config_lib.Config,
 
 
 def fitted(number: int | None) -> int:
-  """Returns a number that `fit` has filled in; it is for type checkers."""
+  """Returns a number that `fit` has filled in, as int for type checkers."""
   assert number is not None, 'fit() fills in what the config leaves open'
   return number
 
@@ -151,7 +151,7 @@ def _is_synchronous(config: config_lib.Config) -> bool:
 
 
 def num_actors(config: config_lib.Config, room: int) -> int:
-  """Counts the actors that play, with `room` for so many.
+  """Returns the number of actors of a run, given room for `room` actors.
 
   Synchronous ones play one batch, so they are a divisor of its size; `room` is
   ignored if `ActorConfig.num_envs` is set.

@@ -21,7 +21,7 @@ _open: set[Any] | None = None  # Within `interrupting`.
 
 
 def handle(handler: Callable[[int, Any], None]) -> dict[int, Any]:
-  """Sets the handler of all stop signals; returns those before.
+  """Sets the handler of all stop signals; returns the previous handlers.
 
   A SIGHUP that is ignored, as under nohup, stays ignored.
   """
@@ -38,7 +38,7 @@ class StopSignals:
 
   def __init__(self, note_first_only: bool = False,
                clock: Callable[[], float] = time.monotonic):
-    """Starts without a signal.
+    """Prepares the context, with no signal recorded.
 
     With `note_first_only`, a repeated signal is handled as before the context,
     for processes that may hang in the user's code.
@@ -72,7 +72,7 @@ class StopSignals:
 
 @contextlib.contextmanager
 def uninterrupted() -> Iterator[None]:
-  """Puts off stop signals until the end of the context.
+  """Delays stop signals until the end of the context.
 
   The deadline of `interrupting` counts from a signal's arrival: it ends the
   process if the context takes longer. A repeated signal is handled at once.
@@ -87,7 +87,7 @@ def uninterrupted() -> Iterator[None]:
 
 
 def opened(resource: Any) -> None:
-  """Has `interrupting` close a resource at its end, unless `closed` is called.
+  """Makes `interrupting` close a resource at its end unless `closed` is called.
 
   A signal can come when a resource is there but no `Closing` has it yet.
   """
@@ -96,13 +96,13 @@ def opened(resource: Any) -> None:
 
 
 def closed(resource: Any) -> None:
-  """Takes back `opened`; may be called twice."""
+  """Undoes `opened` for a resource; may be called twice."""
   if _open is not None:
     _open.discard(resource)
 
 
 class Closing(contextlib.closing):
-  """A `contextlib.closing` that stop signals do not cut short."""
+  """A `contextlib.closing` whose `close` stop signals do not interrupt."""
 
   def __exit__(self, *exc_info):
     with uninterrupted():

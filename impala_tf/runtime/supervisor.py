@@ -53,7 +53,7 @@ class Learners:
     return all(program.state is State.RUNNING for program in self.programs)
 
   def are_done(self) -> bool:
-    """Returns whether all learners are done; raises if a lone one failed."""
+    """Returns whether all learners are done; raises if the only one failed."""
     if self._is_done is not None:
       return self._is_done()
     codes = [program.exit_code for program in self.programs]
@@ -84,7 +84,7 @@ class Learners:
     return True
 
   def place_anew(self) -> None:
-    """Kills the learners that still run, and finds a place for all."""
+    """Kills the learners that still run, and requests places for all."""
     for program in self.programs:
       if program.state is State.RUNNING:
         program.withdraw()
@@ -93,7 +93,7 @@ class Learners:
       self._room.restart()
 
   def tend(self) -> None:
-    """Places learners that have no place, or starts all once they have one."""
+    """Requests missing places of learners; starts them once all are placed."""
     for program in self.programs:
       if program.state is State.ABSENT:
         program.place()
@@ -112,7 +112,7 @@ class Peer:
                command: Callable[[int], Sequence[str]],
                deaths: restarts.Restarts,
                losses: restarts.Restarts | None = None):
-    """Prepares the peer; `command` makes a command from the earlier starts.
+    """Prepares the peer; `command` gets the number of earlier starts.
 
     `losses` counts losses of the program, if `deaths` is not to.
     """
@@ -170,7 +170,7 @@ class Supervisor:
           make_peer(EVALUATOR, evaluator_command, is_needed=False))
 
   def run(self, on_poll: Callable[[], None]) -> int | None:
-    """Runs until the learners end or a signal comes, which is returned.
+    """Runs until learners are done (None) or a signal comes (its number).
 
     `on_poll` is called after each poll of the programs, and at the end. Raises
     UserError for bad input, PeerMissing if there was no room for learners in
@@ -211,13 +211,13 @@ class Supervisor:
 
   def _ask_to_end(self, programs: Sequence[program_lib.Program],
                   signals: stop_signals.StopSignals) -> None:
-    """Gives learners time for a checkpoint, others to close environments."""
+    """Sends SIGTERM; waits while programs save or close environments."""
     for program in programs:
       program.send(signal.SIGTERM)
     program_lib.wait_for_end(programs, time.monotonic() + _STOP_SECS, signals)
 
   def _stop(self, signals: stop_signals.StopSignals) -> None:
-    """Asks all to stop; raises RunFailed if a learner could not save."""
+    """Asks all programs to stop; RunFailed if a learner could not save."""
     self._ask_to_end(self._programs(), signals)
     when = 'in time' if signals.are_repeated else f'within {_STOP_SECS:.0f} s'
     for learner in self._learners.programs:

@@ -58,7 +58,7 @@ def registrar(option: str, value: str) -> str | None:
 
 
 def share(name: str, what: str) -> None:
-  """Makes children of this process import a module that it has imported.
+  """Makes child processes import a module that this process has imported.
 
   `name` is '__main__' for the program; `what` it has registered is for
   messages. Raises UserError if other processes cannot import it.
@@ -96,12 +96,12 @@ def is_loaded(name: str) -> bool:
 
 
 def sources() -> list[str]:
-  """Returns the imported files (absolute paths) and module names."""
+  """Returns the user's imports: files (absolute paths) and module names."""
   return list(_sources.values())
 
 
 def paths() -> list[str]:
-  """Returns the imported files, which other machines need too."""
+  """Returns the user's imported files, which other machines need too."""
   return [source for source in sources() if os.path.isabs(source)]
 
 
@@ -123,7 +123,7 @@ def unknown_name(option: str, value: str, known: Iterable[str]
 
 
 def _find(source: str) -> tuple[str, str]:
-  """Returns a module's name, and its absolute path or its name again."""
+  """Returns a module's name, and its absolute path (file) or the name again."""
   if os.sep not in source and not source.endswith('.py'):
     return source, source
   path = os.path.abspath(source)

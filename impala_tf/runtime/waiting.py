@@ -58,7 +58,7 @@ class Waiting:
       self._next_line_secs = self._secs + _SAY_SECS
 
   def restart(self) -> float:
-    """Starts another wait, silent at first; returns the last one's seconds."""
+    """Starts a new wait, silent at first; returns the old wait in seconds."""
     now = self._clock()
     secs = self._secs + min(now - self._last_poll, _MAX_POLL_SECS)
     self._secs = 0.
@@ -68,7 +68,7 @@ class Waiting:
 
 
 def connect(address: str, timeout_secs: float = 5.) -> None:
-  """Connects to a server at 'host:port', for a moment; raises OSError."""
+  """Checks that a server listens at 'host:port'; raises OSError if not."""
   host, _, port = address.rpartition(':')
   socket.create_connection((host.strip('[]'), int(port)), timeout_secs).close()
 

@@ -51,7 +51,7 @@ def replay_directory(run_dir: str) -> str:
 
 
 def newest_first(run_dir: str) -> list[str]:
-  """Lists checkpoint prefixes, newest first, without the state file."""
+  """Lists prefixes of `ckpt-N` files, newest first, by their names alone."""
   directory = os.path.join(run_dir, DIRECTORY)
   numbers = [int(match[1]) for name in files.names(directory) if (
       match := re.fullmatch(rf'{_PREFIX}-(\d+)\.index', name))]
@@ -117,7 +117,7 @@ def find(run_dir: str, which: Which = NEWEST) -> list[str]:
 
 @contextlib.contextmanager
 def _literal(path: str) -> Iterator[str]:
-  """Yields a checkpoint's prefix that TensorFlow takes as it is."""
+  """Yields a checkpoint's prefix without characters of glob patterns."""
   directory, name = os.path.split(path)
   with files.literal(directory) as literal:
     yield os.path.join(literal, name)
@@ -125,7 +125,7 @@ def _literal(path: str) -> Iterator[str]:
 
 @contextlib.contextmanager
 def _reader(path: str) -> Iterator[Any]:
-  """Yields a reader of a checkpoint; raises errors of `_DAMAGE`."""
+  """Yields TensorFlow's reader of a checkpoint; raises `_DAMAGE` if damaged."""
   with _literal(path) as prefix:
     # `list_variables` would take the path for a directory in some stores.
     yield tf.compat.v1.train.NewCheckpointReader(prefix)
@@ -133,7 +133,7 @@ def _reader(path: str) -> Iterator[Any]:
 
 def restore(parts: Mapping[str, tf.Module], paths: Sequence[str], whole: bool,
             optional: Sequence[str] = ()) -> str | None:
-  """Reads the first checkpoint that is not damaged and returns its path.
+  """Restores parts from the first undamaged checkpoint; returns its path.
 
   Without `paths` it returns None. `whole` demands that `parts` cover everything
   in the file. `optional` parts keep their values if the file has none. Raises
@@ -181,7 +181,7 @@ def restore(parts: Mapping[str, tf.Module], paths: Sequence[str], whole: bool,
 
 
 def write_parts(parts: Mapping[str, tf.Module], path: str) -> None:
-  """Writes a checkpoint with the prefix `path`; raises OSError."""
+  """Writes a checkpoint of prefix `path`; raises OSError if it cannot."""
   try:
     with _literal(path) as prefix:
       tf.train.Checkpoint(**parts).write(prefix)
@@ -202,7 +202,7 @@ def is_whole(path: str) -> bool:
 
 
 def read_parts(parts: Mapping[str, tf.Module], path: str) -> None:
-  """Reads parts that `write_parts` has written; raises CheckpointError."""
+  """Restores parts of `write_parts`; raises CheckpointError if damaged."""
   try:
     with _literal(path) as prefix:
       status = tf.train.Checkpoint(**parts).read(prefix)
@@ -214,7 +214,7 @@ def read_parts(parts: Mapping[str, tf.Module], path: str) -> None:
 
 
 class Checkpointer:
-  """Checkpoints of a training run in `RUN_DIR/checkpoints`."""
+  """A writer and reader of a run's checkpoints in `RUN_DIR/checkpoints`."""
 
   def __init__(self, run_dir: str, keep: int,
                optional: Sequence[str] = (), **parts: tf.Module):

@@ -44,18 +44,18 @@ def is_url(path: str) -> bool:
 
 
 def needs_network(path: str) -> bool:
-  """Returns whether a path is a URL on other machines."""
+  """Returns whether a path is a URL that leads to another machine."""
   return is_url(path) and _scheme(path) not in _OF_THIS_MACHINE
 
 
 def is_pattern(path: str) -> bool:
-  """Returns whether TensorFlow and Reverb would take a path for a pattern."""
+  """Returns whether TensorFlow and Reverb would read a path as a pattern."""
   return _PATTERN.search(path) is not None
 
 
 @contextlib.contextmanager
 def literal(directory: str) -> Iterator[str]:
-  """Makes a context with a path of the directory that is no glob pattern.
+  """Yields a path without glob characters that leads to `directory`.
 
   TensorFlow and Reverb take names for patterns, without escapes: they would
   read or remove files of try1 for try[1].
@@ -75,7 +75,7 @@ def _scheme(url: str) -> str:
 
 
 def _check_scheme(url: str) -> None:
-  """Raises RemoteError unless TensorFlow opens URLs like this one."""
+  """Raises RemoteError unless TensorFlow can open URLs of this scheme."""
   import tensorflow as tf
   gfile = tf.io.gfile
   if _scheme(url) not in gfile.get_registered_schemes():
@@ -156,7 +156,7 @@ def reach(url: str, secs: float) -> None:
 
 
 def exists(path: str) -> bool:
-  """Returns whether a file or directory exists; raises OSError."""
+  """Returns whether a path or URL exists; raises OSError if a URL fails."""
   with _gfile(path) as gfile:
     return gfile.exists(path)
 

@@ -26,7 +26,7 @@ class _FileAppender(io.FileIO):
 
 def _append(file: io.FileIO, line: bytes, start: int,
             directory: str | None = None) -> None:
-  """Appends at `start` a line that, with a `directory`, survives a crash."""
+  """Appends a line at `start`; given `directory`, waits until it is on disk."""
   try:
     if file.write(line) < len(line):
       raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

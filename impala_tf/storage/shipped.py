@@ -23,7 +23,7 @@ POPULATIONS = 'populations'
 
 
 def config_names(kind: str = '') -> list[str]:
-  """Lists the shipped configs of single runs, of SWEEPS or of POPULATIONS."""
+  """Lists names of shipped configs: of single runs, SWEEPS or POPULATIONS."""
   directory = _CONFIGS / kind
   paths = [path.relative_to(directory) for path in directory.rglob('*.gin')]
   return sorted(path.with_suffix('').as_posix() for path in paths
@@ -31,7 +31,7 @@ def config_names(kind: str = '') -> list[str]:
 
 
 def find_config(path: str, kind: str = '') -> str:
-  """Finds a .gin file by its path or, if there is none, by its name.
+  """Returns the path of a .gin file, given as a path or a shipped name.
 
   A path counts from the working directory, or from the one that holds configs/;
   a name is such as 'atari/pong'; for `kind` see `config_names`. Raises
@@ -53,7 +53,7 @@ def find_config(path: str, kind: str = '') -> str:
 
 
 def find_agent(run_dir: str | os.PathLike) -> str:
-  """Returns the directory of a shipped agent, such as 'pong', or `run_dir`.
+  """Returns a shipped agent's directory for a name like 'pong', or `run_dir`.
 
   An existing path wins.
   """

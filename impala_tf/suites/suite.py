@@ -69,7 +69,7 @@ class Suite(NamedTuple):
         mean_capped=statistics.fmean(min(1., value) for value in values))
 
   def scored_level(self, level: str) -> str:
-    """Returns the one of `levels` for which a level is trained on or scored.
+    """Returns the entry of `levels` for a scored level or a training level.
 
     Raises ValueError for a level outside of the suite.
     """

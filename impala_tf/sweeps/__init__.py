@@ -1,4 +1,4 @@
-"""Sweeps: the runs they consist of, and the results of these.
+"""Plans of sweeps, which list their runs, and results of the runs.
 
 May import `config`, and the standard library only.
 """

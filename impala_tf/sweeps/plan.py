@@ -30,7 +30,7 @@ def _check_dict(name: str, value: Any) -> None:
 
 
 def _check_bindings(name: str, value: Any) -> None:
-  """Checks bindings, whose values are checked with each run."""
+  """Checks names of bindings; their values are checked with each run."""
   _check_dict(name, value)
   for option in value:
     _require(
@@ -150,7 +150,7 @@ class SweepConfig:
 
 
 class Run(NamedTuple):
-  """One training run of a sweep, with the names of what it is made of."""
+  """A training run of a sweep: its task, variant, setting, seed, bindings."""
   task: str
   variant: str
   setting: str
@@ -159,7 +159,7 @@ class Run(NamedTuple):
 
   @property
   def name(self) -> str:
-    """The run's directory below that of all runs, unique in the sweep."""
+    """Path of the run's directory below `runs/`, unique in the sweep."""
     return f'{self.task}/{self.variant}/{self.setting}/seed_{self.seed}'
 
   def gin_bindings(self) -> list[str]:
@@ -207,7 +207,7 @@ def corners(config: SweepConfig) -> Settings:
 
 
 def runs(config: SweepConfig, chosen: Settings | None = None) -> list[Run]:
-  """Lists all runs, comparable ones side by side.
+  """Lists all runs, with runs to be compared next to each other.
 
   So the results of an unfinished sweep can be compared, too. Runs that share a
   replay follow one another. `chosen` replaces the config's settings.
@@ -234,7 +234,7 @@ class Member(Run):
 
   @property
   def name(self) -> str:
-    """The run's directory below that of all runs, beside its population's."""
+    """Path of the member's directory below `runs/`, within its population's."""
     return f'{self.population}/{self.setting}'
 
   @property

@@ -56,7 +56,7 @@ def _run(args: argparse.Namespace) -> None:
 
 
 def main() -> int:
-  """Returns the exit code."""
+  """Runs the benchmark and returns the exit code."""
   training.raise_on_sigterm()
   return program.run(lambda: _run(_parse_args()))
 

@@ -27,7 +27,7 @@ _DRAINED_BATCHES = 400
 
 
 def _write(config: config_lib.Config, spec: types.Unroll, port: int) -> None:
-  """Writes recorded unrolls over and over, as fast as they are taken."""
+  """Measures, when asked, writing unrolls as fast as the queue accepts them."""
   num_envs = sizing.fitted(config.actor.num_envs)
   unrolls = itertools.cycle(parts.record_unrolls(config, 2 * num_envs))
   writer = transport.make_writer(config, f'localhost:{port}', spec)
@@ -42,7 +42,7 @@ def _write(config: config_lib.Config, spec: types.Unroll, port: int) -> None:
 
 
 def _read(config: config_lib.Config, spec: types.Unroll, port: int) -> None:
-  """Reads batches all the time, so that no writer is ever left waiting."""
+  """Reads batches without pause, and measures their rate when asked."""
   # Larger than in a run, so that neither end waits for the other.
   queue = queue_lib.make_queue(spec, _QUEUE_BATCHES * config.num_fresh)
   replays = [transport.make_replay(config, spec)] if config.num_replayed else []

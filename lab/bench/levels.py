@@ -60,7 +60,7 @@ class Step(NamedTuple):
 
 def play(level: str, config: config_lib.Config, num_steps: int,
          num_episodes: int, training: bool = True) -> Row:
-  """Plays a level at random for so many steps and ends of episodes at least.
+  """Plays a level at random for at least `num_steps` and `num_episodes`.
 
   Returns the numbers of `summarise`; 'mib' is the memory of the environment's
   process. Raises UserError if the level cannot be made, WorkerError if it

@@ -1,4 +1,4 @@
-"""Measures parts and whole in turns, so that drift of the host cancels out."""
+"""Measures a run and its parts in turns, so that host drift cancels out."""
 
 import contextlib
 import statistics
@@ -89,7 +89,7 @@ class _Parts(contextlib.ExitStack):
     return started
 
   def measure(self, updates_per_sec: float) -> Dict[str, float]:
-    """Returns CPU-ms an agent step of each part, at the run's update rate."""
+    """Returns each part's CPU-ms per agent step, at the run's update rate."""
     costs = {}
     for name, part in self._single.items():
       part.ask(_PART_SECS)
@@ -104,7 +104,7 @@ class _Parts(contextlib.ExitStack):
     return costs
 
   def data_plane_steps_per_sec(self) -> float:
-    """Returns agent steps a second in ready batches, with all writers."""
+    """Measures agent steps per second in ready batches, with all writers."""
     _, read = self._run_data_plane(_DATA_PLANE_WRITERS)
     return read['steps'] / read['wall_secs']
 
@@ -162,7 +162,7 @@ def run(setting: Setting, secs: float) -> Result:
 
 
 def _frames_per_step(config: config_lib.Config) -> int:
-  """Returns how many environment frames an agent step is."""
+  """Returns the number of environment frames in an agent step."""
   sections: Mapping[str, Any] = {
       'atari': config.atari, 'dmlab': config.dmlab,
       'dmlab30': config.dmlab, 'vizdoom': config.vizdoom}
@@ -251,7 +251,7 @@ def summarise(config: config_lib.Config, cores: int,
 
 
 def _steps_per_sec(parts: Dict[str, float], cores: int) -> float:
-  """Computes the agent steps that parts (CPU-ms a step) allow a learner."""
+  """Computes the agent steps per second that `parts` (CPU-ms a step) allow."""
   learner = sum(parts[name] for name in LEARNER_PARTS)
   total = learner + sum(parts[name] for name in ACTOR_PARTS)
   return 1e3 * min(cores / total, _LEARNER_THREADS_GAIN / learner)

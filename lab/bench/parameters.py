@@ -23,7 +23,7 @@ from lab.bench import worker
 
 
 def ticks(per_sec: float, secs: float) -> Iterator[None]:
-  """Yields so many times a second, first at once; makes up for late ones."""
+  """Yields `per_sec` times a second for `secs`; catches up after delays."""
   start = time.monotonic()
   for number in itertools.count():
     due = start + number / per_sec
@@ -42,7 +42,7 @@ def _make_agent(config: config_lib.Config,
 
 
 def _publish(config: config_lib.Config, port: int) -> None:
-  """Publishes parameters whenever it is asked, as after updates."""
+  """Measures, when asked, publishing parameters at the run's update rate."""
   variables = _make_agent(config).published_variables
   memory = None
   if not config.experiment.in_process:  # As `learner_parts` has it.
@@ -68,7 +68,7 @@ def _publish(config: config_lib.Config, port: int) -> None:
 
 
 def _fetch(config: config_lib.Config, port: int) -> None:
-  """Fetches parameters whenever it is asked, one actor after the other."""
+  """Measures, when asked, fetching parameters for one actor after the other."""
   num_envs = sizing.fitted(config.actor.num_envs)
   variables = [
       _make_agent(config, precision.of_actor(config)).published_variables

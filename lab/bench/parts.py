@@ -46,14 +46,14 @@ def _make_environment(config: config_lib.Config):
 
 def record_unrolls(config: config_lib.Config,
                    number: int) -> List[packing.PackedUnroll]:
-  """Returns at least `number` unrolls of the config's level, by a new agent."""
+  """Plays and returns at least `number` unrolls, with an untrained agent."""
   environment = _make_environment(config)
   agent = experiment.make_agent(config, environment)
   spec = experiment.make_unroll_spec(config, environment, agent)
   unrolls = []
 
   class Recorder:
-    """A writer that keeps unrolls, and a fetcher without parameters."""
+    """A writer that appends to `unrolls`, and a fetcher without parameters."""
 
     def write(self, unroll):
       kept = packing.Packing(spec).allocate(1)
@@ -78,7 +78,7 @@ def record_unrolls(config: config_lib.Config,
 
 
 def _emulator(config: config_lib.Config) -> Part:
-  """Makes the part of the bare emulator, without pictures of its frames."""
+  """Makes the part that steps the bare emulator, without reading its frames."""
   import ale_py
   ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
   ale = ale_py.ALEInterface()
@@ -101,7 +101,7 @@ def _emulator(config: config_lib.Config) -> Part:
 
 
 def _environment(config: config_lib.Config) -> Part:
-  """Makes the part of stepping environments and counting their returns."""
+  """Makes the part that steps environments and counts their returns."""
   environment = _make_environment(config)
   counter = policy_lib.EpisodeCounter(environment.num_envs)
   counter.env_output(environment.reset(), environment.side_channels)
@@ -156,7 +156,7 @@ def _inference(config: config_lib.Config) -> Part:
 
 
 def _assembly(config: config_lib.Config) -> Part:
-  """Makes the part of putting unrolls together."""
+  """Makes the part that copies steps into unrolls."""
   policy, buffer, steps = _play(config)
 
   def run():
@@ -187,7 +187,7 @@ def _make_batch(config: config_lib.Config, spec: types.Unroll):
 
 
 def _learner(config: config_lib.Config) -> Part:
-  """Makes the part of the learner: updates on a batch that is ready."""
+  """Makes the part that updates a learner from a batch that is ready."""
   environment = experiment.make_environment(config, 1, seed=0, training=True)
   learner = experiment.make_learner(config, environment,
                                     learner_group.alone().strategy)

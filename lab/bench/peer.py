@@ -38,7 +38,7 @@ _NUM_LAST_LINES = 5
 
 
 class Speed(NamedTuple):
-  """Speed of a training.
+  """Speed and CPU cost of a training run.
 
   Attributes:
     frames_per_sec: environment frames a second that were learned from.
@@ -49,7 +49,7 @@ class Speed(NamedTuple):
 
 
 class _Mark(NamedTuple):
-  """How far a command was when it printed a line."""
+  """Progress of a command when it printed a line."""
   secs: float
   frames: int
   cpu_secs: float
@@ -57,7 +57,7 @@ class _Mark(NamedTuple):
 
 def measure(command: str, count: str, frames_per_count: float, secs: float,
             warm_up_secs: float = _WARM_UP_SECS) -> Speed:
-  """Runs a command that trains, and ends it.
+  """Runs a training command, measures its speed, and ends it.
 
   Args:
     command: command line; its output has the progress.
@@ -139,7 +139,7 @@ def _parse_args() -> argparse.Namespace:
 
 
 def _check(args: argparse.Namespace) -> None:
-  """Raises UserError if a value cannot be used."""
+  """Raises UserError if a flag's value cannot be used."""
   turns.check(args)
   try:
     num_groups = re.compile(args.count).groups
@@ -180,7 +180,7 @@ def _run(args: argparse.Namespace) -> None:
 
 
 def main() -> int:
-  """Returns the exit code."""
+  """Runs the benchmark and returns the exit code."""
   training.raise_on_sigterm()
   return program.run(lambda: _run(_parse_args()))
 

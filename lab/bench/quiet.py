@@ -1,4 +1,4 @@
-"""How busy this process's cores are, and whether a benchmark has them alone."""
+"""Checks whether other processes use the cores of a benchmark."""
 
 import os
 import sys
@@ -30,7 +30,7 @@ class CoreTimes(NamedTuple):
 
 
 def core_times() -> CoreTimes:
-  """Reads the times since the machine's start."""
+  """Reads the cores' busy and stolen times since the machine's start."""
   times = psutil.cpu_times(percpu=True)
   cores = [times[core] for core in os.sched_getaffinity(0)]
   return CoreTimes(
@@ -39,7 +39,7 @@ def core_times() -> CoreTimes:
 
 
 def others_share(secs: float = 1.) -> float:
-  """Measures the share of the cores that others use, sleeping for `secs`."""
+  """Sleeps for `secs`; returns the cores' share that other processes used."""
   start, before = time.monotonic(), core_times()
   time.sleep(secs)
   busy_secs = (core_times() - before).busy_secs
@@ -47,14 +47,14 @@ def others_share(secs: float = 1.) -> float:
 
 
 def warn() -> None:
-  """Looks at the machine for a second; warns on stderr of a busy one."""
+  """Measures load for a second; warns on stderr if the machine is busy."""
   warning = explain(others_share(), os.getloadavg()[0], sizing.num_cores())
   if warning:
     print(f'warning: {warning}', file=sys.stderr, flush=True)
 
 
 def explain(share: float, load: float, cores: int) -> Optional[str]:
-  """Returns a line on why a machine is not quiet; None if it is.
+  """Returns a line on why a machine is busy; None if it is quiet.
 
   `share` of the cores is used by other processes; `load` is the load average of
   the last minute.

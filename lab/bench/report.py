@@ -25,7 +25,7 @@ _PARTS = {
 
 
 def check_writable(path: str, flag: str = '--json') -> None:
-  """Raises UserError if a file cannot be written, before minutes pass."""
+  """Raises UserError if a file cannot be written; call it before measuring."""
   directory = os.path.dirname(path) or '.'
   if os.path.isdir(path) or not os.access(
       path if os.path.exists(path) else directory, os.W_OK):
@@ -108,7 +108,7 @@ def show(result: measure.Result) -> None:
 
 
 def show_peer(results: Dict[str, Dict[str, float]]) -> None:
-  """Prints the speeds of trainings by name, and how many times the first's."""
+  """Prints the speeds of two trainings, and the ratio of second to first."""
   names = list(results)
   table = _table('', *names, 'times')
   for title, name, form in (

@@ -1,4 +1,4 @@
-"""Which of the optional speed-ups are in force in a run on this machine.
+"""Reports which optional speed-ups are in force in a run on this machine.
 
 Processes of the run are looked at from outside. The rest follows from config
 and machine, by the run's own code.
@@ -37,7 +37,7 @@ def in_force(config: config_lib.Config, actor_pids: Sequence[int],
 
 
 def _see(look: Callable[[int], Any], pids: Sequence[int]) -> List[Any]:
-  """Looks at each process that has not ended since it was listed."""
+  """Returns `look(pid)` of each process that has not ended meanwhile."""
   seen = []
   for pid in pids:
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):
@@ -46,7 +46,7 @@ def _see(look: Callable[[int], Any], pids: Sequence[int]) -> List[Any]:
 
 
 def _parameters(config: config_lib.Config, actor_pids: Sequence[int]) -> str:
-  """Says how those who act get parameters."""
+  """Describes how actors receive parameters."""
   if config.learner_plays:
     return 'none are sent: the learner plays by itself'
   mappings = _see(lambda pid: pathlib.Path(f'/proc/{pid}/maps').read_text(),
@@ -62,7 +62,7 @@ def _parameters(config: config_lib.Config, actor_pids: Sequence[int]) -> str:
 
 
 def _cores(actor_pids: Sequence[int]) -> str:
-  """Says on which cores the actors may run."""
+  """Describes on which cores the actors may run."""
   if not actor_pids:
     return 'within the learner\'s process'
   available = os.sched_getaffinity(0)

@@ -37,7 +37,7 @@ Result = Dict[str, Any]
 
 
 class Paper(NamedTuple):
-  """A row of table 1.
+  """The paper's numbers in a row of table 1.
 
   Attributes:
     cpus: CPUs of the machine.
@@ -89,7 +89,7 @@ TASKS = {
 
 
 class Row(NamedTuple):
-  """A row of the table.
+  """A row to measure: its title and the bindings of its config.
 
   Attributes:
     title: name for people.
@@ -193,7 +193,7 @@ class Measured(NamedTuple):
 
 
 def _in_turns(names: Sequence[str], rounds: int) -> List[str]:
-  """Lists who is measured when: there and back, so that drift cancels out."""
+  """Lists runs in the order of measurement, which reverses in each round."""
   order: List[str] = []
   for number in range(rounds):
     order += reversed(names) if number % 2 else names
@@ -202,7 +202,7 @@ def _in_turns(names: Sequence[str], rounds: int) -> List[str]:
 
 def measure_in_turns(settings: Mapping[str, measure.Setting], rounds: int,
                      secs: float) -> Dict[str, Measured]:
-  """Measures real runs, all of them alive but one suspended.
+  """Measures real runs in turns, while all the others are suspended.
 
   A first turn of `secs`, in which queues fill and graphs are traced, does not
   count.
@@ -223,7 +223,7 @@ def measure_in_turns(settings: Mapping[str, measure.Setting], rounds: int,
 
 
 def _turn(run_: training.TrainingRun, secs: float) -> training.Window:
-  """Measures a run that is suspended otherwise."""
+  """Resumes a suspended run, measures it, and suspends it again."""
   run_.go_on()
   try:
     return run_.measure(secs)
@@ -232,7 +232,7 @@ def _turn(run_: training.TrainingRun, secs: float) -> training.Window:
 
 
 def summarise(measured: Mapping[str, Measured]) -> Dict[str, Result]:
-  """Computes the numbers of each run.
+  """Computes speed, ratio, cost, lag and memory of each run.
 
   `cores` is the number that its processes used; `policy_lag_updates` the mean
   of rows, None without any; `ratio` the median of its speeds relative to
@@ -286,7 +286,7 @@ def _parse_args() -> argparse.Namespace:
 
 
 def _names(flag: str, text: str, known: Sequence[str]) -> List[str]:
-  """Returns names with commas between them, in the order of those known."""
+  """Parses comma-separated names; returns them in the order of `known`."""
   names = text.split(',')
   for name in names:
     if name not in known:
@@ -349,7 +349,7 @@ def _run(args: argparse.Namespace) -> None:
 
 
 def main() -> int:
-  """Returns the exit code."""
+  """Runs the benchmark and returns the exit code."""
   training.raise_on_sigterm()
   return program.run(lambda: _run(_parse_args()))
 

@@ -1,4 +1,4 @@
-"""Levels of the table of throughputs that nothing trains on.
+"""Levels that exist only for the measurements of table 1.
 
 'single/<level>' is any other level, but each environment can step in a separate
 process: otherwise the emulator of Atari steps a batch as a whole, which is

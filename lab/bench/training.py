@@ -53,7 +53,7 @@ _ENDED = psutil.NoSuchProcess, FileNotFoundError, ProcessLookupError
 
 
 def process_tree(process: psutil.Process) -> List[psutil.Process]:
-  """Lists a process and all that it has started; empty once it has ended."""
+  """Lists a process and its descendants; empty if the process has ended."""
   try:
     return [process, *process.children(recursive=True)]
   except psutil.NoSuchProcess:
@@ -61,7 +61,7 @@ def process_tree(process: psutil.Process) -> List[psutil.Process]:
 
 
 def kill(process: psutil.Process) -> None:
-  """Ends a process and all that it has started."""
+  """Kills a process and all its descendants."""
   processes = process_tree(process)
   for member in processes:
     with contextlib.suppress(psutil.NoSuchProcess):
@@ -121,7 +121,7 @@ class TrainingRun:
         rows=rows[1:])
 
   def actor_pids(self) -> List[int]:
-    """Returns the numbers of the actors' processes; none in a single one."""
+    """Returns the actors' process ids; empty if the run is one process."""
     return [process.pid for role, process in self._by_role()
             if role == 'actors']
 

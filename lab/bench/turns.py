@@ -1,4 +1,4 @@
-"""Flags of benchmarks: settings in turns, and cores."""
+"""Command-line flags of benchmarks: rounds, seconds, config and cores."""
 
 import argparse
 import os
@@ -23,7 +23,7 @@ def add_flags(parser: command_line.Parser, rounds: int, secs: float,
 
 
 def check(args: argparse.Namespace) -> None:
-  """Raises UserError if a value cannot be used."""
+  """Raises UserError if a flag's value cannot be used."""
   if args.rounds < 1 or args.seconds <= 0:
     raise config_lib.UserError(
         f'--rounds and --seconds must be above 0, but are {args.rounds} and '
@@ -39,7 +39,7 @@ def add_cores(parser: argparse.ArgumentParser) -> None:
 
 
 def use_cores(number: Optional[int]) -> None:
-  """Confines this process and its children to --cores of its cores.
+  """Confines this process and its children to `number` of its cores.
 
   None is all; raises UserError if there are fewer.
   """

@@ -40,7 +40,7 @@ def parse_args(description: str, names: Iterable[str], has_port: bool = False
 
 
 def repeatedly(run: Callable[[], int]) -> Callable[[float], Measurement]:
-  """Makes a measurement, for `serve`, of a function that returns its steps."""
+  """Returns a function for `serve` that measures repeated calls of `run`."""
 
   def measure(secs):
     num_steps = 0
@@ -84,7 +84,7 @@ class Worker:
     return json.loads(self._read())[_READY]
 
   def ask(self, *numbers: float) -> None:
-    """Makes the process measure; `answer` must be called before the next.
+    """Asks for a measurement; call `answer` before the next `ask`.
 
     `numbers` are arguments of its `measure`.
     """

@@ -26,7 +26,7 @@ from lab.figures import tables
 
 def _of_results(*parts: Callable[[tables.Results], str]
                 ) -> Callable[[str, tables.Results], str]:
-  """Makes a function of a sweep's directory, too, that joins these texts.
+  """Returns a function of sweep_dir and results that joins texts of `parts`.
 
   Empty ones, such as differences of a single variant, are left out.
   """
@@ -36,7 +36,7 @@ def _of_results(*parts: Callable[[tables.Results], str]
 
 def _of_finals(draw: Callable[[tables.Results], Any]
                ) -> Callable[[str, tables.Results], Any]:
-  """Makes a function of a sweep's directory, too, that draws final returns."""
+  """Returns `draw` as a function of sweep_dir, which is unused, and results."""
   return lambda sweep_dir, results: draw(results)
 
 
@@ -85,7 +85,7 @@ def _parse_args() -> argparse.Namespace:
 
 
 def _numbers(text: str) -> List[float]:
-  """Reads numbers with commas between them."""
+  """Parses comma-separated numbers."""
   try:
     return [float(number) for number in text.split(',')]
   except ValueError as error:
@@ -111,7 +111,7 @@ def _read(path: pathlib.Path
 
 
 def _failures(failed: tables.Results) -> str:
-  """Returns words on the runs that have failed, if any has."""
+  """Returns a sentence that names the failed runs; '' without any."""
   if not failed:
     return ''
   return ('\n\nLeft out, since they have failed, so that the others of their '
@@ -174,7 +174,7 @@ def _show(args: argparse.Namespace) -> None:
 
 
 def main() -> int:
-  """Returns the exit code."""
+  """Draws the figure, prints its table, and returns the exit code."""
   return program.run(lambda: _show(_parse_args()))
 
 

@@ -26,7 +26,7 @@ _LEAST = 0.01  # Share of a human's score, below which the axes end.
 
 
 def curves(x: str) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-  """Returns points of 'frames' or 'secs', and each game's scores [P] there.
+  """Returns P values of 'frames' or 'secs', and each game's scores [P] there.
 
   They are of the last 100 training games. A run that has ended keeps its last.
   """
@@ -46,7 +46,7 @@ def curves(x: str) -> tuple[np.ndarray, dict[str, np.ndarray]]:
 
 
 def draw():
-  """Returns the figure."""
+  """Draws the three panels and returns the figure."""
   figure, (by_frames, by_time, profile) = pictures.panels(3)
   for axes, x in (by_frames, 'frames'), (by_time, 'secs'):
     points, scores = curves(x)

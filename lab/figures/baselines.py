@@ -42,7 +42,7 @@ _TITLES = {**_METHODS, 'a2c': 'batched A2C', 'impala': 'IMPALA',
 
 
 def _label(variant: str) -> str:
-  """Returns a variant's name as text."""
+  """Returns a variant's title for legends."""
   return _TITLES.get(variant, figures.title(variant))
 
 
@@ -60,7 +60,7 @@ def _cells(results: tables.Results):
 
 
 def ranks_table(results: tables.Results) -> str:
-  """Returns a table of the best, the median and the mean over settings."""
+  """Returns a table of best, median and mean final return over settings."""
   rows = []
   for task, variant, selected in _cells(results):
     ranked = list(results_lib.setting_returns(selected).values())
@@ -115,7 +115,7 @@ def rates(results: tables.Results):
 
 
 def _cell(run: results_lib.Result) -> Tuple[str, str]:
-  """Returns task and variant of a run of the best settings, see `best`."""
+  """Splits the task name 'TASK.VARIANT' of a run, as `best` names tasks."""
   task, _, variant = run.run.task.partition('.')
   return task, variant
 
@@ -185,7 +185,7 @@ def figure_4(sweep_dir: str, results: tables.Results):
 
 
 def _secs_to(score: float, rows: Sequence[metrics.Row]) -> Optional[float]:
-  """Returns the seconds from a run's first row to a score; None for never.
+  """Returns the seconds from a run's first row to a score; None if missed.
 
   Only means of a full window of episodes count: a random game may be won. Time
   before the first row does not, since processes start meanwhile.
@@ -197,7 +197,7 @@ def _secs_to(score: float, rows: Sequence[metrics.Row]) -> Optional[float]:
 
 def _times(sweep_dir: str, results: tables.Results
            ) -> Dict[Tuple[str, str, int], List[Optional[float]]]:
-  """Returns the times to the score of task, method and number of workers.
+  """Returns times to a task's score by task, method and number of workers.
 
   Variants are named after both, as in 'a3c_4'. Raises UserError if one is not,
   or a task has no score that is to be reached.
@@ -219,7 +219,7 @@ def _times(sweep_dir: str, results: tables.Results
 
 
 def _median(times: Sequence[Optional[float]]) -> float:
-  """Returns the median; infinite where half of the runs, or more, fail."""
+  """Returns the median time; infinite if at least half of the runs fail."""
   return statistics.median(
       math.inf if secs is None else secs for secs in times)
 

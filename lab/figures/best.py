@@ -72,7 +72,7 @@ def _run() -> None:
 
 
 def main() -> int:
-  """Returns the exit code."""
+  """Writes the sweep and returns the exit code."""
   return program.run(_run)
 
 

@@ -45,13 +45,13 @@ def band(results: tables.Results, task: str, variant: str, other: str,
 
 
 def _minus_vtrace(suffix: str) -> List[Tuple[str, ...]]:
-  """Lists the other methods' variants of this ending, as `_comparisons`."""
+  """Lists comparisons of the other methods with V-trace, for one suffix."""
   return [(name, method + suffix, 'vtrace' + suffix)
           for method, name in tables.METHODS.items() if method != 'vtrace']
 
 
 def _comparisons(results: tables.Results) -> Dict[str, List[Tuple[str, ...]]]:
-  """Lists what is compared with what: (words, variant, other) by heading."""
+  """Returns the pairs to compare: (words, variant, other), by heading."""
   arms = tables.arms_of(results)
   found = {}
   for suffix, title in arms.items():
@@ -101,7 +101,7 @@ def of_lags(results: tables.Results) -> str:
 
 
 def of_variants(results: tables.Results, over: str = _OVER_ALL) -> str:
-  """Returns tables of differences between variants; none of a single one."""
+  """Returns tables of differences between variants; '' if there is only one."""
   comparisons: Dict[str, List[Tuple[str, ...]]] = {}
   for other, variant in _each_two(results):
     comparisons.setdefault(f'minus {other}', []).append(
@@ -140,14 +140,14 @@ def of_agents(results: tables.Results) -> str:
 
 
 def _each_two(results: tables.Results) -> List[Tuple[str, str]]:
-  """Returns each two variants, in the sweep's order."""
+  """Returns all pairs of variants, in the sweep's order."""
   return list(itertools.combinations(tables.variants_of(results), 2))
 
 
 def _table(results: tables.Results,
            comparisons: Dict[str, List[Tuple[str, ...]]],
            name: str = 'final_return', over: str = _OVER_ALL) -> str:
-  """Returns a table of (words, variant, other) by heading, a column a task."""
+  """Returns a table of differences: a row a comparison, a column a task."""
   tasks = tables.tasks_of(results)
   rows = []
   for heading, compared in comparisons.items():

@@ -19,7 +19,7 @@ _TASK_NAMES = {'tmaze': 'T-maze'}
 def curve_of(sweep_dir: str, results: Iterable[results_lib.Result],
              confidence: Optional[float] = tables.CONFIDENCE, x: str = 'frames'
              ) -> Optional[Tuple[np.ndarray, intervals.Band]]:
-  """Returns the mean return of runs, as far as they have `x` in common.
+  """Returns the mean return of runs over the range of `x` that all cover.
 
   `x` is 'frames' or 'secs'; `confidence` None leaves the interval out. Returns
   `x` [P] and the curve; None if no run has a return.
@@ -34,7 +34,7 @@ def curve_of(sweep_dir: str, results: Iterable[results_lib.Result],
 
 def points_of(sweep_dir: str, result: results_lib.Result, x: str = 'frames'
               ) -> Sequence[Tuple[float, float]]:
-  """Returns `x` and return of a run's rows that have one.
+  """Returns (`x`, return) of each row of a run that has a return.
 
   Seconds count from the run's first row: processes that start before it take as
   long for any number of frames.
@@ -46,7 +46,7 @@ def points_of(sweep_dir: str, result: results_lib.Result, x: str = 'frames'
 
 
 def rows_of(sweep_dir: str, result: results_lib.Result) -> List[metrics.Row]:
-  """Reads the rows of a run of a sweep."""
+  """Reads the rows of metrics of a sweep's run."""
   return metrics.read_rows(
       str(pathlib.Path(sweep_dir, 'runs', result.run.name)))
 
@@ -59,7 +59,7 @@ def _band(values: np.ndarray, confidence: Optional[float] = tables.CONFIDENCE
 
 
 def title(task: str) -> str:
-  """Returns a task's name as text."""
+  """Returns a task's title for figures."""
   return _TASK_NAMES.get(task, task.replace('_', ' '))
 
 

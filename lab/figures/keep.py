@@ -32,7 +32,7 @@ _DIGITS = 5
 
 
 def thinned(rows: Sequence[metrics.Row], number: int) -> List[metrics.Row]:
-  """Chooses rows at even distances, and of these the columns that are kept.
+  """Chooses evenly spaced rows, and of each the columns of `_COLUMNS`.
 
   `number`, at least 2, is the most that are kept, the first and the last among
   them.
@@ -52,14 +52,14 @@ def _rounded(value):
 
 def _rows_of(source: pathlib.Path, name: pathlib.PurePath,
              number: int) -> Dict[pathlib.PurePath, str]:
-  """Returns what is kept of a run's rows, by its path in DIR; empty without."""
+  """Returns a run's thinned rows as text, by path in DIR; {} without rows."""
   rows = thinned(metrics.read_rows(str(source / name)), number)
   text = ''.join(f'{json.dumps(row)}\n' for row in rows)
   return {name / metrics.FILE_NAME: text} if rows else {}
 
 
 def _kept(source: pathlib.Path, number: int) -> Dict[pathlib.PurePath, str]:
-  """Returns the texts of all that is kept, by their paths in DIR."""
+  """Returns the texts of all files to write, by their paths in DIR."""
   results_path = source / sweep_directory.RESULTS
   config_path = pathlib.Path(gin_config.config_path(str(source)))
   if results_path.is_file():
@@ -109,7 +109,7 @@ def _run() -> None:
 
 
 def main() -> int:
-  """Returns the exit code."""
+  """Writes the files and returns the exit code."""
   return program.run(_run)
 
 

@@ -43,7 +43,7 @@ _AGGREGATES: Dict[str, Callable[[np.ndarray], np.ndarray]] = {
 
 
 def filled(page: str, results: Results) -> str:
-  """Returns a page with its tables of scores made anew."""
+  """Returns a Markdown page with its tables of scores replaced."""
   def table(match):
     wanted = match[2].split()
     found = [r for config in wanted for r in results if r.config == config]
@@ -77,7 +77,7 @@ def scores(results: Results) -> str:
 
 
 def _grouped(results: Results) -> list:
-  """Returns results by config, changes to it, protocol, length and task."""
+  """Groups results by config, changed options, protocol, length and task."""
   def key(r):
     changes = [binding for word in shlex.split(r.command)
                if (binding := word.partition('--gin_binding=')[2])
@@ -113,7 +113,7 @@ def _digits(value: float, significant: int) -> int:
 
 
 def _span(values: Sequence[float], digits: int) -> str:
-  """Returns the lowest and the highest of some numbers that may be unknown."""
+  """Returns 'lowest to highest' of the known numbers; '' if none is known."""
   known = [f'{value:.{digits}f}' for value in sorted(
       value for value in values if value is not None)]
   return ' to '.join(dict.fromkeys([known[0], known[-1]])) if known else ''

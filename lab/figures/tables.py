@@ -61,13 +61,13 @@ def number(value: float, digits: int) -> str:
 
 
 def markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-  """Returns a table of these cells."""
+  """Returns a Markdown table of these cells."""
   lines = [header, ['---'] * len(header), *rows]
   return '\n'.join('| ' + ' | '.join(line) + ' |' for line in lines)
 
 
 def arms_of(results: Results) -> Dict[str, str]:
-  """Returns those of `ARMS` that results have; raises UserError for none."""
+  """Returns the `ARMS` in results; raises UserError if there are none."""
   variants = {r.run.variant for r in results}
   arms = {suffix: title for suffix, title in ARMS.items()
           if any(method + suffix in variants for method in METHODS)}
@@ -149,7 +149,7 @@ def table_2(results: Results) -> str:
 
 
 def _of_seeds(results: Results) -> str:
-  """Returns words on the intervals in a table, if there are any."""
+  """Returns a phrase on a table's bootstrap intervals; '' with one seed."""
   num_seeds = len({r.run.seed for r in results})
   if num_seeds < 2:
     return ''
@@ -203,7 +203,7 @@ def figure_e3(results: Results) -> str:
 
 
 def _most(results: Results, name: str) -> str:
-  """Returns the highest of the results' numbers of this name as text."""
+  """Returns the largest value of attribute `name` among results, as text."""
   values = [value for r in results if (value := getattr(r, name)) is not None]
   return f'{max(values):,}' if values else '–'
 
@@ -249,7 +249,7 @@ def _returns(results: Results) -> List[float]:
 
 def agents_by_seed(results: Results, task: str, variant: str
                    ) -> Dict[int, List[results_lib.Result]]:
-  """Groups the results of one task and variant that have a return by seed."""
+  """Groups by seed the results of a task and variant that have a return."""
   seeds: Dict[int, List[results_lib.Result]] = {}
   for r in results_lib.select(results, task, variant):
     if r.final_return is not None:

@@ -105,7 +105,7 @@ def _record() -> Dict[str, np.ndarray]:
 
 
 def _variable_input(variable: tf.Variable) -> Dict[str, Any]:
-  """Describes values like a variable's that can be drawn without it."""
+  """Returns shape, dtype and spread from which to draw a variable's values."""
   value = variable.numpy()
   entry = {'name': variable.name, 'shape': value.shape,
            'dtype': value.dtype.name}
@@ -150,7 +150,7 @@ def _batch(learner: learner_lib.Learner, config: config_lib.Config,
 
 def _export(program: Program, recorded: Dict[str, np.ndarray],
             directory: pathlib.Path) -> None:
-  """Writes one program."""
+  """Writes one program (HLO) and its description (JSON) to `directory`."""
   config = _config(program)
   environment = experiment.make_environment(config, 1, seed=0, training=True)
   learner = experiment.make_learner(
@@ -192,7 +192,7 @@ def _export(program: Program, recorded: Dict[str, np.ndarray],
 
 def _variable_of(learner: learner_lib.Learner, handle: tf.Tensor
                  ) -> tf.Variable:
-  """Returns the variable that a function has captured."""
+  """Returns the learner's variable that has this handle."""
   variables = [*learner.agent.variables, *learner.optimizer.variables,
                *learner.hyperparameters.variables, learner.num_frames,
                learner.num_updates]
@@ -202,7 +202,7 @@ def _variable_of(learner: learner_lib.Learner, handle: tf.Tensor
 def _expected(step, unroll: types.Unroll, captured: List[tf.Variable],
               entries: List[Dict[str, Any]], updates: List[int], first: int
               ) -> Dict[str, Any]:
-  """Computes one update from drawn variables; returns what TensorFlow gets."""
+  """Computes one update from drawn variables; returns TensorFlow's results."""
   for i, (variable, entry) in enumerate(zip(captured, entries)):
     variable.assign(run.draw(entry, first + i))
   metrics = {name: value.numpy().ravel().tolist()

@@ -74,7 +74,7 @@ def _inputs(description: Mapping[str, Any], recorded: Mapping[str, np.ndarray]
 
 def _compile(hlo: bytes, device: Any, updates: Sequence[int],
              num_metrics: int) -> Any:
-  """Compiles a program whose updated variables take the place of the old."""
+  """Compiles a program whose outputs reuse the memory of updated variables."""
   from jax._src.interpreters import mlir
   from jax._src.lib.mlir import ir
   from jaxlib import _jax
@@ -106,7 +106,7 @@ class _Update:
     self._num_metrics = len(description['metrics'])
 
   def run(self) -> List[Any]:
-    """Begins an update; returns its outputs, and keeps the new variables."""
+    """Starts an update, stores the new variables, and returns all outputs."""
     outputs = self._executable.execute(self.inputs)
     if len(outputs) != self._num_metrics + len(self._updates):
       raise SystemExit(
@@ -119,7 +119,7 @@ class _Update:
 
 def _worst_difference(outputs: Sequence[Any], description: Mapping[str, Any]
                       ) -> float:
-  """Compares with TensorFlow: the worst, as a share of a variable's maximum."""
+  """Returns the largest error relative to a variable's TensorFlow maximum."""
   expected, updates = description['expected'], description['updates']
   values = outputs[len(description['metrics']):]
   differences = []
@@ -133,7 +133,7 @@ def _worst_difference(outputs: Sequence[Any], description: Mapping[str, Any]
 
 def _median_secs(run: Callable[[], Any], secs: float, per_call: int = 1
                  ) -> float:
-  """Returns the median seconds of a call that waits for its end."""
+  """Returns the median seconds of calling `run`, divided by `per_call`."""
   run()
   times: List[float] = []
   end = time.perf_counter() + secs
@@ -145,7 +145,7 @@ def _median_secs(run: Callable[[], Any], secs: float, per_call: int = 1
 
 
 def _place(arrays: Sequence[Any], device: Any, memory_kind: str) -> List[Any]:
-  """Begins to copy arrays to a device, or to host memory that it reads."""
+  """Starts copies of arrays to a device, or to host memory (`memory_kind`)."""
   import jax
   sharding = jax.sharding.SingleDeviceSharding(device, memory_kind=memory_kind)
   return [jax.device_put(array, sharding) for array in arrays]
@@ -235,7 +235,7 @@ def measure(directory: pathlib.Path, name: str,
 
 
 def _table(device: str, results: Sequence[Mapping[str, Any]]) -> str:
-  """Writes the results as Markdown."""
+  """Returns the results as Markdown."""
   lines = [f'Device: {device}', '',
            '| program | ms an update | frames/s | with its copy | copy, ms | '
            'compiled in, s | off TensorFlow by |',

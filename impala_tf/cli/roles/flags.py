@@ -71,7 +71,7 @@ def make_parser(description: str) -> argparse.ArgumentParser:
 
 
 def add_run(parser: argparse.ArgumentParser, roles: str = '') -> None:
-  """Adds the flags of all programs that train; the help names `roles`."""
+  """Adds flags that all training programs share; `roles` begins help texts."""
   command_line.add_gin_binding(parser)
   program.add_import(parser)
   parser.add_argument('--allow_changes', action='store_true',
@@ -90,7 +90,7 @@ def add_run(parser: argparse.ArgumentParser, roles: str = '') -> None:
 
 
 def add_training(parser: command_line.Parser, default: str = '') -> None:
-  """Adds the flags of programs that train with all that belongs to a run."""
+  """Adds all flags of programs that start whole runs, such as `train`."""
   command_line.add_config(
       parser, f'what to train (default: as in --run_dir{default})')
   parser.add_argument('--run_dir', help='where logs and checkpoints go: a path '
@@ -117,13 +117,13 @@ def add_training(parser: command_line.Parser, default: str = '') -> None:
 
 
 def sharing(args: argparse.Namespace) -> control_lib.Sharing:
-  """Returns the place that --replay_address and --agent give."""
+  """Returns the shared replay's address and agent number, from the flags."""
   return control_lib.Sharing(args.replay_address, args.agent or 0)
 
 
 def load_config(args: argparse.Namespace, default: str | None = None
                 ) -> config_lib.Config:
-  """Reads what to train, or the config of the run in --run_dir.
+  """Reads the given config, or else that of the run in --run_dir.
 
   Without a `default` it is for separate processes. Raises UserError if it
   cannot be trained, or not with these flags.
@@ -151,7 +151,7 @@ def load_config(args: argparse.Namespace, default: str | None = None
 
 
 def check_sharing(args: argparse.Namespace) -> None:
-  """Raises UserError for a --replay_address and --agent that cannot work."""
+  """Raises UserError for an invalid or lone --replay_address or --agent."""
   if (args.replay_address is None) != (args.agent is None):
     raise config_lib.UserError(
         '--replay_address needs --agent, and the reverse: the replay that '
@@ -162,7 +162,7 @@ def check_sharing(args: argparse.Namespace) -> None:
 
 
 def parse_address(text: str, flag: str = '--address') -> tuple[str, int]:
-  """Returns host and port; raises UserError unless `flag` gives both."""
+  """Splits HOST:PORT; raises UserError, which names `flag`, if it is bad."""
   host, _, port = text.rpartition(':')
   if not host or not port.isdecimal() or not 0 < int(port) < 2**16:
     raise config_lib.UserError(
@@ -180,7 +180,7 @@ def free_port(address: str, flag: str = '--address') -> int:
 
 
 def check(args: argparse.Namespace) -> None:
-  """Raises UserError for flags that cannot work, before any waiting."""
+  """Raises UserError for a role's invalid flags, before any wait for peers."""
   parse_address(args.address)
   for flag, roles in _ROLES_OF.items():
     value = getattr(args, flag)
@@ -209,7 +209,7 @@ def check(args: argparse.Namespace) -> None:
 
 
 def absent_agents(args: argparse.Namespace) -> list[int]:
-  """Returns the numbers in --absent; raises UserError for anything else."""
+  """Returns agent numbers in --absent; raises UserError if any is invalid."""
   numbers = args.absent.split(',') if args.absent else []
   for number in numbers:
     if not number.isdecimal() or int(number) >= args.num_agents:
@@ -220,7 +220,7 @@ def absent_agents(args: argparse.Namespace) -> list[int]:
 
 
 def learner_addresses(args: argparse.Namespace, number: int) -> list[str]:
-  """Reads the addresses of several learners; raises UserError."""
+  """Reads --learners; raises UserError if flags misfit `number` learners."""
   addresses = args.learners.split(',') if args.learners else []
   for address in addresses:
     parse_address(address, '--learners')

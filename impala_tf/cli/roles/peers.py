@@ -1,4 +1,4 @@
-"""Roles that connect to a learner, as programs: actor and evaluator."""
+"""Programs of the roles that connect to a learner: actor and evaluator."""
 
 import argparse
 import contextlib
@@ -29,7 +29,7 @@ def _config_path(args: argparse.Namespace) -> str | None:
 
 
 class LearnerConnection:
-  """A connection to the learner, which has the config."""
+  """A connection of an actor or evaluator to its learner."""
 
   def __init__(self, args: argparse.Namespace):
     self._args = args
@@ -41,7 +41,7 @@ class LearnerConnection:
     self.poll()
 
   def config(self) -> config_lib.Config:
-    """Waits for the learner, and checks its config against the flags."""
+    """Waits for the learner's config; raises UserError if the flags differ."""
     if self._config is None:
       # First without TensorFlow, as it may take long.
       waiting_lib.for_port(self._args.address, self.poll)
@@ -88,7 +88,7 @@ class LearnerConnection:
 
 @contextlib.contextmanager
 def playing(supervised: bool) -> Iterator[None]:
-  """Has signals, and the supervisor's end, close environments and end."""
+  """Makes a context that signals, and the supervisor's end, interrupt."""
   with stop_signals.interrupting():
     if supervised:  # On the learner's machine.
       child_lib.stop_with_parent(lambda: os.kill(os.getpid(), signal.SIGTERM))
@@ -97,7 +97,7 @@ def playing(supervised: bool) -> Iterator[None]:
 
 
 def run_actor(args: argparse.Namespace) -> None:
-  """Plays until KeyboardInterrupt, or the learner goes (ConnectionError)."""
+  """Plays until KeyboardInterrupt, or ConnectionError (learner lost)."""
   learner = LearnerConnection(args)
   # If the config is known, TensorFlow is imported while the learner starts.
   path = _config_path(args)
@@ -118,7 +118,7 @@ def run_actor(args: argparse.Namespace) -> None:
 
 
 def run_evaluator(args: argparse.Namespace) -> None:
-  """Plays until KeyboardInterrupt, or the learner goes (ConnectionError)."""
+  """Evaluates until KeyboardInterrupt, or ConnectionError (learner lost)."""
   output = args.output or os.path.join(args.run_dir, run_directory.EVALUATION)
   run_directory.reach(output)
   learner = LearnerConnection(args)

@@ -1,4 +1,4 @@
-"""Roles that others connect to, as programs: learner and shared replay."""
+"""Programs of the roles that other roles connect to: learner and replay."""
 
 import argparse
 import contextlib
@@ -26,11 +26,11 @@ from impala_tf.storage import files
 
 
 class Process(local_run.LearnerProcess):
-  """The process of a learner among others."""
+  """A learner role's process: its signals, and its waits for peers."""
 
   def __init__(self, args: argparse.Namespace, addresses: list[str],
                config: config_lib.Config):
-    """Prints at once which peers a learner started by hand waits for.
+    """Prints which peers the learner waits for, if it was started by hand.
 
     `addresses` are those of several learners for one another.
     """
@@ -59,7 +59,7 @@ class Process(local_run.LearnerProcess):
       child_lib.stop_with_parent(lambda: self.signals.append(signal.SIGTERM))
 
   def join(self) -> Any:
-    """Waits for and joins all learners; raises Stopped or PeerMissing."""
+    """Joins all learners; raises Stopped, or PeerMissing if one is late."""
     from impala_tf.runtime import learner_group
     if not self._addresses:
       return learner_group.alone()
@@ -77,7 +77,7 @@ class Process(local_run.LearnerProcess):
 def _learn(args: argparse.Namespace, config: config_lib.Config, run_dir: str,
            on_row: Callable[[Mapping[str, Any]], None] = lambda row: None
            ) -> int | None:
-  """Learns to the end; returns the signal that ended it, if any."""
+  """Runs the learner until done or stopped; returns the signal, or None."""
   addresses = role_flags.learner_addresses(args, config.learner.num_learners)
   process = Process(args, addresses, config)
   # Here, since they import TensorFlow, which takes seconds.
@@ -99,7 +99,7 @@ def _learn(args: argparse.Namespace, config: config_lib.Config, run_dir: str,
 
 
 def learner_config(args: argparse.Namespace) -> config_lib.Config:
-  """Reads a learner's config; raises UserError if roles cannot train it."""
+  """Reads the config; raises UserError if separate roles cannot train it."""
   config = role_flags.load_config(args)
   setting = None
   if config.actor.synchronisation == 'trajectory':
