@@ -19,9 +19,9 @@ _INTRODUCTION = """\
 # Configuration
 
 After this page you can look up any option with its range and source, and bind
-it. Flags set places (`--run_dir`), [gin](https://github.com/google/gin-config)
-options. This page is made from the dataclasses that
-`impala_tf/config/config.py` has or imports:
+it. Flags say where and how a program runs,
+[gin](https://github.com/google/gin-config) sets options. This page is made from
+the dataclasses that `impala_tf/config/config.py` has or imports:
 
     .venv/bin/python -m impala_tf options --markdown \\
         > docs/configuration.md

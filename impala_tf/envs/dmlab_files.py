@@ -14,9 +14,8 @@ import time
 import uuid
 import zipfile
 
-from absl import logging
-
 from impala_tf import config as config_lib
+from impala_tf.runtime import child
 from impala_tf.storage import files
 
 # Tens of thousands of maps, more than most runs see.
@@ -101,9 +100,9 @@ class LevelCache:
 
   def _warn(self, error: OSError):
     if not self._has_warned:
-      logging.warning(
-          'DmlabConfig.level_cache_dir: %s; maps that cannot be kept are '
-          'compiled again', files.one_line(error, None))
+      child.remark(
+          f'DmlabConfig.level_cache_dir: {files.one_line(error, None)}; maps '
+          'that cannot be kept are compiled again')
     self._has_warned = True
 
   def _num_bytes(self) -> int:

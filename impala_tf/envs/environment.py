@@ -7,7 +7,6 @@ import functools
 import sys
 from typing import Any, Iterator, NamedTuple, Sequence
 
-from absl import logging
 import dm_env
 from dm_env import specs
 import numpy as np
@@ -16,6 +15,7 @@ import tree
 from impala_tf import config as config_lib
 from impala_tf.envs import word_ids
 from impala_tf.runs import metrics
+from impala_tf.runtime import child
 
 # Keys of `BatchedEnvironment.interface`.
 CONVERSIONS = ('actions', 'observations')
@@ -272,10 +272,10 @@ class BatchedEnvironment(abc.ABC):
     ids = word_ids.word_ids(text)
     if len(ids) > self.instruction_length:
       if not self.num_instructions_cut:
-        logging.warning(
-            '%s: an instruction of %d words is cut to the %d of '
-            'AgentConfig.instruction_length, and others may be: "%s"',
-            self.level, len(ids), self.instruction_length, text)
+        child.remark(
+            f'{self.level}: an instruction of {len(ids)} words is cut to the '
+            f'{self.instruction_length} of AgentConfig.instruction_length, and '
+            f'others may be: "{text}"')
       self.num_instructions_cut += 1
       ids = ids[:self.instruction_length]
     self.instruction[i] = word_ids.PADDING
