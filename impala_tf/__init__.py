@@ -36,6 +36,8 @@ if 'tensorflow' in sys.modules and 'TF_ENABLE_ONEDNN_OPTS' not in os.environ:
       'on many CPUs training will be half as fast. Import impala_tf first, or '
       'set TF_ENABLE_ONEDNN_OPTS=1', stacklevel=2)
 os.environ.setdefault('TF_ENABLE_ONEDNN_OPTS', '1')
+# TensorFlow's errors only, not its start-up chatter.
+os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '2')
 
 # Public names, to their modules, which the first use imports, and names there.
 _API = {

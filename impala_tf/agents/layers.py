@@ -39,11 +39,6 @@ def flatten(inputs: tf.Tensor) -> tf.Tensor:
   return tf.reshape(inputs, [-1, math.prod(inputs.shape[1:])])
 
 
-def max_pool(images: tf.Tensor) -> tf.Tensor:
-  """Halves height and width by the maximum of 3 x 3 pixels."""
-  return tf.nn.max_pool2d(images, 3, 2, 'SAME')
-
-
 class _Layer(tf.Module):
   """A layer with a `kernel` [..., inputs, outputs] and a `bias` [outputs]."""
 

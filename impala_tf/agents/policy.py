@@ -89,7 +89,7 @@ class TrainedPolicy:
         if self._must_convert or not isinstance(observation, np.ndarray):
           raise config_lib.UserError(
               'observation must be one of observation_space, or a list of '
-              f'them, but {error}') from error
+              f'them: it {error}') from error
     batch, is_single = self._batched(observation)
     if is_single:  # A batch of one.
       reward, features, action_mask = (

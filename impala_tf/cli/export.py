@@ -100,7 +100,8 @@ def main() -> None:
     shutil.rmtree(new, ignore_errors=True)
     raise
   size = sum(path.stat().st_size for path in output.rglob('*.*'))
-  flags = ' '.join(['--episodes=1', *user_modules.flags()])
+  flags = ' '.join(['--episodes=1', *(
+      user_modules.flags() or history.import_flags(run_dir))])
   usage = f'{wording.command("evaluate")} {output} {flags}'
   if args.format == 'saved_model':
     usage = f'model = tf.saved_model.load({str(output)!r})'
@@ -113,6 +114,7 @@ def main() -> None:
 def _add_card(directory: str, run_dir: str, config: config_lib.Config,
               loaded: Any, args: argparse.Namespace) -> None:
   """Writes model card and video; raises UserError if the agent has no score."""
+  modules = user_modules.flags() or history.import_flags(run_dir)
   suite, _ = scores.scored_levels(config.environment.level)
   path = os.path.join(
       run_dir, f'evaluation_{suite.name}.json' if suite else 'evaluation.json')
@@ -126,7 +128,7 @@ def _add_card(directory: str, run_dir: str, config: config_lib.Config,
       result.frames != loaded.num_frames for result in results):
     number = loaded.checkpoint.rpartition('-')[2]
     command = ' '.join([wording.command('evaluate'), args.run_dir,
-                        f'--checkpoint={number}', *user_modules.flags()])
+                        f'--checkpoint={number}', *modules])
     raise config_lib.UserError(
         f'{path} has no score after {loaded.num_frames:,d} frames for the '
         f'card; run {command}')
@@ -134,7 +136,7 @@ def _add_card(directory: str, run_dir: str, config: config_lib.Config,
       'observations': f'{loaded.observation_spec.dtype} '
                       f'{list(loaded.observation_spec.shape)}',
       'environment arguments': dict(config.environment.kwargs) or '',
-      "the author's modules": ' '.join(user_modules.flags()),
+      "the author's modules": ' '.join(modules),
       'parameters': 'rounded to float16 after this score' * args.float16,
       'began from': '; '.join(
           entry['began_from'] for entry in history.read(run_dir)

@@ -5,7 +5,6 @@ Processes of a run are started with `python -m impala_tf`, which does the same.
 
 import argparse
 import importlib
-import os
 import sys
 
 import impala_tf
@@ -58,8 +57,6 @@ def main() -> None:
   """Runs the subcommand, and ends the process with its exit code."""
   sys.excepthook = _show_all_but_interrupts
   proxies.bypass_everywhere()
-  # TensorFlow's errors only, not its start-up chatter.
-  os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '2')
   # Here, since Ctrl-C may come while they are imported.
   from impala_tf.cli import command_line
   from impala_tf.cli import program

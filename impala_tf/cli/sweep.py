@@ -223,6 +223,8 @@ def _connected(args: argparse.Namespace, in_process: bool, at_least: int
                   'localhost')
     else:
       nodes = stack.enter_context(ray_connection.connected(args.ray_address))
+      import ray
+
       from impala_tf.ray_cluster import program as ray_program  # Imports Ray.
       all_of_a_node = min((n.cpus for n in nodes if n.cpus), default=1.)
       needs = ray_connection.Resources(
@@ -237,7 +239,7 @@ def _connected(args: argparse.Namespace, in_process: bool, at_least: int
       host = Host(num_jobs, lambda claimed: ray_program.make_batch(
           num_jobs, claimed.log_dir, environment, needs,
           [os.path.abspath(args.directory), *user_modules.paths()], _WAIT_SECS),
-                  ray_connection.own_host())
+                  ray.util.get_node_ip_address())
     if num_jobs < at_least:
       raise config_lib.UserError(
           f'{at_least} runs share a replay and run at the same time, but only '

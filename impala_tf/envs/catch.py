@@ -84,6 +84,9 @@ class CatchEnvironment(environment.BatchedEnvironment):
       ended = self._ball_number == self._num_balls
       if ended:
         reward = self._earned.sum(axis=1)
+        if self.on_termination:
+          self._observe()
+          self.on_termination()
         self._begin_episode()
       else:
         self._begin_ball()

@@ -56,18 +56,15 @@ class LevelCache:
     try:
       self._directory = pathlib.Path(directory).expanduser()
       self._directory.mkdir(parents=True, exist_ok=True)
-      self._remove_stale()
+      for path in self._directory.glob('.*.part'):
+        with contextlib.suppress(OSError):  # It became whole, or is not ours.
+          if path.stat().st_mtime < time.time() - _STALE_SECS:
+            path.unlink()
     except (OSError, RuntimeError) as error:  # No home directory is the latter.
       raise config_lib.ConfigError(
           f'DmlabConfig.level_cache_dir: {directory} cannot be used: {error}; '
           'name another directory, or None for no cache') from error
     self._has_warned = False
-
-  def _remove_stale(self):
-    for path in self._directory.glob('.*.part'):
-      with contextlib.suppress(OSError):  # It became whole, or is not ours.
-        if path.stat().st_mtime < time.time() - _STALE_SECS:
-          path.unlink()
 
   def fetch(self, key: str, pk3_path: str) -> bool:
     """Copies a cached map to `pk3_path`; returns whether the cache has it."""

@@ -5,7 +5,7 @@ import contextlib
 import dataclasses
 import functools
 import sys
-from typing import Any, Iterator, NamedTuple, Sequence
+from typing import Any, Callable, Iterator, NamedTuple, Sequence
 
 import dm_env
 from dm_env import specs
@@ -157,10 +157,12 @@ class BatchedEnvironment(abc.ABC):
     num_instructions_cut: number of instructions that had more than L words.
     reward_scale: factor of the rewards that agents get; `step` returns rewards
       without it.
+    on_termination: some batches call it before they reset environment 0.
   """
 
   frames_per_sec = 60.
   reward_scale = 1.
+  on_termination: Callable[[], None] | None = None
 
   def __init__(self, level: str, num_envs: int, action_spec: specs.BoundedArray,
                observation_spec: specs.Array, frames_per_step: int = 1,

@@ -166,6 +166,8 @@ class GymEnvironment(serial.SerialEnvironment):
                           f'{", ".join(map(str, info)) or "nothing"}')
     if not terminated:
       observation = self._observe(i, observation, info, is_last=truncated)
+    elif i == 0 and self.on_termination:
+      self.on_termination()
     number = spaces.cast(np.asarray(reward), np.float64)
     if number is None or number.size != 1:
       raise config_lib.UserError(

@@ -122,6 +122,10 @@ class SerialEnvironment(environment.BatchedEnvironment):
     self._steps_played = 0  # Of all simulators together.
     self._num_failures = 0
 
+  def name_of(self, i: int) -> str:
+    num_steps = self._steps_played // self.num_envs
+    return f'{super().name_of(i)} (after {num_steps:,} steps)'
+
   @abc.abstractmethod
   def _begin(self, i: int) -> Any:
     """Begins an episode of simulator i; returns its first observation."""

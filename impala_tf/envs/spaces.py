@@ -265,12 +265,14 @@ def _place(path: tuple[Any, ...]) -> str:
 def _part(observation: Any, path: tuple[Any, ...], space: Any,
           dtype: Any) -> np.ndarray:
   """Returns the part at `path` as `dtype`; raises SpaceError if it is unfit."""
-  seen, array = 'nothing', None
+  seen, array = 'missing', None
   try:
     for key in path:
       observation = observation[key]
+    seen = f'a {type(observation).__name__}'
     given = np.asarray(observation)
-    seen = f'{given.dtype} {list(given.shape)}'
+    seen = (f'{given.dtype} {list(given.shape)}' if given.ndim
+            else repr(observation))
     array = cast(given, dtype)
     if given.shape != space.shape or not (
         _kind(space) == 'Box' or space.contains(array)):
@@ -279,10 +281,9 @@ def _part(observation: Any, path: tuple[Any, ...], space: Any,
     pass  # It is built in another way.
   if array is not None:
     return array
-  wanted = str(space)
-  if _kind(space) == 'Box':
-    wanted = f'Box {list(space.shape)} of {space.dtype}'
-  raise SpaceError(f'has no {wanted}{_place(path)}, but {seen}')
+  wanted = (f'Box {list(space.shape)} of {space.dtype}'
+            if _kind(space) == 'Box' else space)
+  raise SpaceError(f'must be {wanted}{_place(path)}, but is {seen}')
 
 
 def _image(path: tuple[Any, ...], space: Any, pictures: bool,

@@ -113,12 +113,6 @@ def connected(address: str | None, spare_cpus: float = 0.,
     ray.shutdown()
 
 
-def own_host() -> str:
-  """Returns the IP address at which other nodes reach this node."""
-  import ray
-  return ray.util.get_node_ip_address()
-
-
 def num_places(nodes: Sequence[Resources], needs: Resources) -> int:
   """Counts the programs with these needs that fit on all nodes together."""
   return sum(node.num_places(needs) for node in nodes)

@@ -43,7 +43,10 @@ class Host:
     project's is used. The environment is added to that of Ray's workers.
     Returns as `tell` does.
     """
-    self._kill()
+    if self._process is not None:
+      with self._process:  # Waits for its end, and closes its input.
+        self.send(signal.SIGKILL)
+      self._process = None
     self._output = tempfile.TemporaryFile()
     self._told = 0
     self._missing = next((path for path in (self._root, *needed)
@@ -76,10 +79,3 @@ class Host:
   def send(self, signum: int) -> None:
     if self._process is not None and self._process.poll() is None:
       self._process.send_signal(signum)
-
-  def _kill(self):
-    if self._process is not None:
-      self.send(signal.SIGKILL)
-      self._process.wait()
-      self._process.stdin.close()
-      self._process = None

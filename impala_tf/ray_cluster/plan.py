@@ -59,9 +59,11 @@ class Plan:
     for name, needs in others.items():
       left = self._beside(left, name, needs, nodes)
     room = ray_connection.num_places(left, self.needs.actor)
-    number = (args.num_actors or config.actor.num_actors
-              or _number_before(args.run_dir)
-              or sizing.num_actors(config, room))
+    number = args.num_actors or config.actor.num_actors or 0
+    begun = gin_config.config_path(args.run_dir or '')
+    if not number and files.exists(begun):
+      number = gin_config.load(begun).actor.num_actors or 0
+    number = number or sizing.num_actors(config, room)
     if number > room:
       raise config_lib.UserError(
           f'the cluster has room for {wording.counted(room, "actor")} of '
@@ -96,10 +98,3 @@ class Plan:
         ('evaluator', 1, self.needs.evaluator)):
       if needs is not None:
         print(f'  {wording.counted(number, noun)} with {needs} each')
-
-
-def _number_before(run_dir: str | None) -> int | None:
-  path = gin_config.config_path(run_dir or '')
-  if not files.exists(path):
-    return None
-  return gin_config.load(path).actor.num_actors

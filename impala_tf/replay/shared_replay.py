@@ -241,7 +241,9 @@ class Link:
     self._thread.join(secs)
 
   def _run(self) -> None:
-    while not self._is_ending.wait(_LOOK_SECS) or self._must_report():
+    while not self._is_ending.wait(_LOOK_SECS) or (
+        self._reports_progress and time.monotonic() < self._end
+        and self._arrived < self._progress):
       try:
         if not self._is_pending or self._flush():
           self._note_tables(
@@ -252,10 +254,6 @@ class Link:
         # The learner must not wait for agents that it cannot hear, and the
         # replay may be back with the next try.
         self._cause = ' '.join(str(error).split())
-
-  def _must_report(self) -> bool:
-    return (self._reports_progress and time.monotonic() < self._end and
-            self._arrived < self._progress)
 
   def _note_tables(self, infos: Mapping[str, Any]) -> None:
     others = dict(reports(infos))

@@ -5,7 +5,6 @@ quick.
 """
 
 import importlib.util
-import os
 import subprocess
 import sys
 from typing import Any, Sequence
@@ -85,8 +84,7 @@ def warm_start(run_dir: str, source: str | None, resuming: bool) -> None:
   ran = subprocess.run(
       [sys.executable, '-m', 'impala_tf.cli.warm_start', run_dir, source,
        *user_modules.sources()],
-      stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
-      env={'TF_CPP_MIN_LOG_LEVEL': '2', **os.environ})
+      stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
   if ran.returncode == child.BAD_INPUT:
     complaints = [line[len(child.COMPLAINT):] for line in
                   ran.stderr.splitlines() if line.startswith(child.COMPLAINT)]
@@ -102,10 +100,14 @@ def warm_start(run_dir: str, source: str | None, resuming: bool) -> None:
     print(f'  {line}', flush=True)
 
 
-def show_remarks(remarks: Sequence[str]) -> None:
-  """Prints remarks on the levels; see `environment.BatchedEnvironment`."""
-  for remark in remarks:
+def show_remarks(config: config_lib.Config, environment: Any) -> None:
+  """Prints remarks on a batch's levels, and the torso of pictures if 'auto'."""
+  for remark in environment.remarks:
     child.remark(remark)
+  shape = environment.observation_spec().shape
+  if config.agent.torso == torsos.AUTO and len(shape) == 3:
+    child.remark(f'AgentConfig.torso is {torsos.fitting(torsos.AUTO, shape)!r} '
+                 f'for pictures {list(shape)}')
 
 
 def show_logs(run_dir: str) -> None:

@@ -66,7 +66,7 @@ def learn(parts: learner_parts.LearnerParts,
   """
   config, learner = parts.config, parts.state.learner
   options = config.experiment
-  beginning.show_remarks(parts.environment.remarks)
+  beginning.show_remarks(config, parts.environment)
   # Joins arrays of all learners. A single one does without the call.
   gather = parts.learners.concatenate if parts.learners.number > 1 else list
   skipped = skipped_updates.SkippedUpdates(

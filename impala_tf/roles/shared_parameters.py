@@ -59,7 +59,7 @@ class Learner:
     checkpoints are damaged.
     """
     environment = experiment.make_probe_environment(config)
-    beginning.show_remarks(environment.remarks)
+    beginning.show_remarks(config, environment)
     self._config = config
     self._run_dir = run_dir
     self._state = learner_state.make(config, environment)

@@ -33,6 +33,8 @@ def format_row(row: metrics.Row, total_frames: int) -> str:
   if row.get('episode_return') is not None:
     parts.append(f'return {row["episode_return"]:.2f} '
                  f'(last {min(row["episodes"], metrics.EPISODE_WINDOW)})')
+  parts += [f'{name.removeprefix("episode/")} {value:.2f}'
+            for name, value in row.items() if name.startswith('episode/')]
   if row.get(metrics.HEADLINE) is not None:
     parts.append(f'human-normalised {row[metrics.HEADLINE]:.1%}')
   if row.get('evaluated_return') is not None:

@@ -61,6 +61,7 @@ class Video:
     """
     self.path = path
     self._render = environment.render
+    environment.on_termination = self._draw_end
     per_sec = environment.frames_per_sec / environment.frames_per_step
     root, ending = os.path.splitext(path)
     self._every = 1  # Of this many steps, the first is shown.
@@ -76,6 +77,7 @@ class Video:
     if max_secs is not None:
       self._num_left = math.ceil(max_secs * per_sec)  # Steps.
     self._num_steps = 0
+    self._end: np.ndarray | None = None  # The picture that ends the episode.
     self._new_path = f'{root}.new{ending}'
     self._writer: Any = None  # Of imageio.
 
@@ -84,19 +86,26 @@ class Video:
 
     Raises UserError if it cannot be drawn.
     """
-    if num_ended or self._num_left <= 0:
-      self._num_left = 0
-      return
-    self._num_left -= 1
-    if self._num_steps % self._every == 0:
-      picture = self._draw()
+    picture = None
+    if num_ended:
+      picture, self._end, self._num_left = self._end, None, 0
+    elif self._num_left > 0:
+      self._num_left -= 1
+      if self._num_steps % self._every == 0:
+        picture = self._draw()
+      self._num_steps += 1
+    if picture is not None:
       if self._writer is None:
         import imageio
         self._writer = imageio.get_writer(
             os.path.abspath(self._new_path),  # FFmpeg takes a:b for a URL.
             **self._format)
       self._writer.append_data(picture)
-    self._num_steps += 1
+
+  def _draw_end(self) -> None:
+    if self._num_left > 0:
+      with contextlib.suppress(config_lib.UserError):  # Not all can draw it.
+        self._end = self._draw()
 
   def _draw(self) -> np.ndarray:
     try:

@@ -136,7 +136,10 @@ class Batch:
           self._tend_servers()
           for name in list(self._jobs):
             self._tend(name, on_end, turns)
-          self._check_room()
+          if self._room is not None:
+            running = any(job.program.state is State.RUNNING
+                          for job in self._jobs.values())
+            (self._room.restart if running else self._room.poll)()
           time.sleep(self._poll_secs)
         if signals.first is not None:
           self._stop(on_end)
@@ -175,13 +178,6 @@ class Batch:
       elif (program.state is not State.RUNNING or time.monotonic() >= deadline):
         program.withdraw()
         del self._servers[group]
-
-  def _check_room(self) -> None:
-    if self._room is not None:
-      if any(job.program.state is State.RUNNING for job in self._jobs.values()):
-        self._room.restart()
-      else:
-        self._room.poll()
 
   def _tend(self, name: str, on_end: OnEnd, turns: Turns) -> None:
     """Places or starts a program, asks it to make room, or handles its end."""

@@ -307,7 +307,7 @@ def test_mask_that_an_observation_brings_along_is_kept(played):
     assert policy.act(given) == only
   policy.reset()
   assert policy.act([given, given]).tolist() == [2, 2]
-  _refused("'observation'.* but nothing", policy.act,
+  _refused("'observation'.* but is missing", policy.act,
            [{'action_mask': np.ones(3)}])
 
 
@@ -351,9 +351,9 @@ def test_observation_of_another_space_is_refused(simple_dir):
   policy = impala_tf.load_policy(
       simple_dir, observation_space=gymnasium.spaces.Discrete(4))
   for wrong in 4, {'a': 1}, [1, -1]:
-    _refused(r'must be one of observation_space, .* but has no Discrete\(4\)',
+    _refused(r'must be one of observation_space, .* it must be Discrete\(4\)',
              policy.act, wrong)
-  _refused(r'but has no Discrete\(4\), but float64 \[0\]', policy.act, [])
+  _refused(r'must be Discrete\(4\), but is float64 \[0\]', policy.act, [])
   _refused('leave features out', policy.act, 3, features=[1.])
   assert policy.act([0, 3]).shape == (2,)
 

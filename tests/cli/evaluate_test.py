@@ -104,7 +104,7 @@ def test_result_is_written_and_shown_and_the_first_game_filmed(
 
   pictures = _pictures(video)
   # The video has the nine boards until the last action.
-  assert len(pictures) == 9
+  assert len(pictures) == 10
   boards = [p[20::40, 20::40, 0] for p in pictures]  # A square's middle.
   assert boards[0].shape == (10, 5)
   brightest = [np.unravel_index(np.argmax(b[:8]), b[:8].shape)[0]
@@ -136,7 +136,7 @@ def test_ctrl_c_keeps_the_games_that_are_over_and_the_film(
   report = json.loads((catch_run / 'evaluation.json').read_text())
   assert len(report['returns']) == report['episodes'] == 32
   assert report['interrupted'] is True
-  assert len(_pictures(video)) == 9
+  assert len(_pictures(video)) == 10
 
 
 def test_ctrl_c_leaves_a_complete_result_as_it_was(

@@ -77,8 +77,7 @@ def test_values_that_do_not_go_together_are_refused(make, words):
     make()
   message = str(raised.value)
   assert '\n' not in message
-  for word in words:
-    assert word in message
+  assert all(word in message for word in words), message
 
 
 @pytest.mark.parametrize('batch_size, fraction, pacing, num_replayed, fresh', [

@@ -34,8 +34,7 @@ def test_a_wrong_value_is_refused_by_name(make, words):
     make()
   message = str(raised.value)
   assert '\n' not in message
-  for word in words:
-    assert word in message
+  assert all(word in message for word in words), message
 
 
 def test_an_int_serves_as_a_float_and_becomes_one():

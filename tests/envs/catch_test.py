@@ -50,6 +50,8 @@ def test_paddle_moves_one_column_and_stops_at_the_walls():
 def test_an_episode_takes_nine_steps_and_only_the_last_has_a_reward():
   env = catch.CatchEnvironment(E, seed=1)
   env.reset()
+  ends = []  # Places of ball and paddle in the last row at the end.
+  env.on_termination = lambda: ends.append(env.render()[-1].any(-1).sum())
   for _ in range(3):
     for t in range(1, 10):
       row = _step(env, STAY)
@@ -58,6 +60,8 @@ def test_an_episode_takes_nine_steps_and_only_the_last_has_a_reward():
           row.step_type, dm_env.StepType.FIRST if end else dm_env.StepType.MID)
       np.testing.assert_array_equal(row.discount, 0 if end else 1)
       np.testing.assert_array_equal(abs(row.reward), 1 if end else 0)
+      assert ends == ([1 if row.reward[0] > 0 else 2] if end else [])
+    ends.clear()
     # The row that ends the episode shows the next one's first board.
     assert {_positions(b)[0] for b in row.observation} == {0}
     assert {_positions(b)[2] for b in row.observation} == {2}

@@ -212,6 +212,10 @@ def test_picture_is_of_environment_0():
   for actions in [1, 1], [1, 2]:
     env.step(np.array(actions, np.int32))
   np.testing.assert_array_equal(env.render(), np.full((4, 6, 3), 2, np.uint8))
+  ends = []
+  env.on_termination = lambda: ends.append(env.render()[0, 0, 0])
+  env.step(np.array([2, 0], np.int32))
+  assert ends == [3] and env.render()[0, 0, 0] == 0
 
 
 def test_own_constructor_and_another_name():
@@ -295,7 +299,8 @@ def test_mask_that_allows_nothing_is_noted_once_and_allows_all(capsys):
     assert env.action_mask.tolist() == [[1, 1, 1], [1, 1, 1]]
   line, = capsys.readouterr().err.splitlines()
   assert line.startswith(
-      'note: gym/Masked-v0: the action_mask of environment 1 allows no action')
+      'note: gym/Masked-v0: the action_mask of environment 1 (after 0 '
+      'steps) allows no action')
   _Counter.made[1].after = [0, 0, 1]
   env.step(np.array([1, 1], np.int32))
   assert env.action_mask[1].tolist() == [0, 0, 1]
@@ -361,13 +366,13 @@ def _returning(**returned):
 
 @pytest.mark.parametrize('returned, words', [
     ({'observation': np.zeros((1, 2))},
-     r'the observation of environment 1 has no Box \[2\] of float64, but '
-     r'float64 \[1, 2\]'),
-    ({'observation': None}, r'but object \[\]'),
+     r'the observation of environment 1 \(after 0 steps\) must be Box \[2\] of '
+     r'float64, but is float64 \[1, 2\]'),
+    ({'observation': None}, 'but is None'),
     ({'reward': np.array([1., 2.])},
-     r'the reward of environment 1 must be one number, but is array\('),
+     r'the reward of environment 1 .* must be one number, but is array\('),
     ({'reward': '1.5'}, "must be one number, but is '1.5'"),
-    ({'one': 'more'}, 'step of environment 1 must return 5 .* too many val')])
+    ({'one': 'more'}, 'step of environment 1 .* must return 5 .* many val')])
 def test_what_is_no_row_is_refused_as_it_comes(returned, words):
   env = _returning(**returned)
   with pytest.raises(config.UserError, match=f'^gym/Counter-v0: .*{words}'
@@ -399,7 +404,8 @@ def test_number_that_is_not_finite_is_noted_once_with_its_environment(
     env.step(np.array([1, 1], np.int32))
   line, = capsys.readouterr().err.splitlines()
   assert line.startswith(
-      f'note: gym/Counter-v0: the {what} of environment 1 is not finite')
+      f'note: gym/Counter-v0: the {what} of environment 1 (after 0 steps) is '
+      'not finite')
 
 
 def test_picture_of_floats_is_as_bright_as_one_of_bytes():

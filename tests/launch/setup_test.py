@@ -133,8 +133,7 @@ def _assert_refused(machine, words, **variables):
   before = sorted(machine.root.rglob('*'))
   code, (line,) = machine.run(**variables)
   assert code == 2
-  for word in words:
-    assert word in line
+  assert all(word in line for word in words), line
   assert line.endswith(', or use Docker (launch/docker/Dockerfile)')
   assert (ROOT / 'launch/docker/Dockerfile').exists()
   assert sorted(machine.root.rglob('*')) == before

@@ -393,7 +393,7 @@ def test_first_game_is_filmed_where_the_config_asks_for_it(serve, tmp_path):
   path, = (tmp_path / 'videos').iterdir()
   assert path.name == f'{100 + 7 * 20:012d}_catch.mp4'
   pictures = [picture for picture in imageio.v2.get_reader(path)]
-  assert len(pictures) == 9 and pictures[0].shape == (400, 200, 3)
+  assert len(pictures) == 10 and pictures[0].shape == (400, 200, 3)
 
 
 def test_videos_of_learning_that_was_lost_are_dropped(serve, tmp_path):

@@ -2,7 +2,9 @@
 
 import dataclasses
 import math
+import types
 
+import dm_env
 import numpy as np
 import pytest
 
@@ -10,6 +12,7 @@ from impala_tf import config as config_lib
 from impala_tf.agents import saved
 from impala_tf.core import experiment
 from impala_tf.core import queue as queue_lib
+from impala_tf.roles import beginning
 from impala_tf.roles import evaluation
 from impala_tf.roles import learner_parts
 from impala_tf.runtime import control as control_lib
@@ -104,6 +107,14 @@ def test_learner_prints_remarks_on_the_level(
       _with(_config(algorithm=algorithm), 'impala', correction=correction),
       tmp_path)
   assert capsys.readouterr().err.count('note: it drifts\n') == 1
+
+
+def test_chosen_torso_of_pictures_is_named(capsys):
+  spec = dm_env.specs.Array((24, 24, 3), np.uint8)
+  beginning.show_remarks(
+      config_lib.Config(agent=config_lib.AgentConfig(torso='auto')),
+      types.SimpleNamespace(remarks=[], observation_spec=lambda: spec))
+  assert "is 'grid' for pictures [24, 24, 3]\n" in capsys.readouterr().err
 
 
 def test_same_seed_gives_the_same_numbers_and_another_gives_others(

@@ -30,6 +30,7 @@ def test_line_by_hand():
 @pytest.mark.parametrize('values, start', [
     ({'episode_return': None, 'episodes': 0}, ''),
     ({'episode_return': 1., 'episodes': 12}, 'return 1.00 (last 12) · '),
+    ({'episode/won': 0.256}, 'won 0.26 · '),
     ({'capped_mean_human_normalised_score': 0.1234},
      'human-normalised 12.3% · '),
     ({'evaluated_return': 1., 'evaluated_cut': 3},

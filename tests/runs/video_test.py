@@ -32,8 +32,9 @@ def _film(path, environment, num_steps=8, **how):
   made = video.Video(str(path), environment, **how)
   for _ in range(num_steps):
     made.on_step(0)
-  for _ in range(3):
-    made.on_step(1)  # The next episode is not shown.
+  for _ in range(3):  # The end is shown, and no other episode.
+    environment.on_termination()
+    made.on_step(1)
   made.close()
   return imageio.v2.get_reader(path.resolve())
 
@@ -56,10 +57,10 @@ def test_every_format_has_the_first_episode_only(
     tmp_path, ending, caplog, capfd):
   reader = _film(tmp_path / f'x{ending}', _Environment())
   pictures = [np.asarray(picture)[..., :3] for picture in reader]
-  assert len(pictures) == 8
+  assert len(pictures) == 9
   assert pictures[0].shape == (400, 200, 3)
   brightness = [picture.mean() for picture in pictures]
-  np.testing.assert_allclose(brightness, range(10, 90, 10), atol=3)
+  np.testing.assert_allclose(brightness, range(10, 100, 10), atol=3)
   assert [p.name for p in tmp_path.iterdir()] == [f'x{ending}']
   assert not caplog.records and capfd.readouterr().err == ''
 
@@ -67,7 +68,7 @@ def test_every_format_has_the_first_episode_only(
 def test_relative_path_with_a_colon_is_no_url(tmp_path, monkeypatch):
   monkeypatch.chdir(tmp_path)
   reader = _film(pathlib.Path('a:b [1] %d.mp4'), _Environment())
-  assert len([p for p in reader]) == 8
+  assert len([p for p in reader]) == 9
 
 
 def test_film_is_as_fast_as_the_game_and_as_long_as_asked(tmp_path):
@@ -79,7 +80,7 @@ def test_film_is_as_fast_as_the_game_and_as_long_as_asked(tmp_path):
 def test_gif_has_fewer_pictures_of_a_fast_game(tmp_path):
   environment = _Environment(frames_per_step=1)  # 60 steps a second.
   reader = _film(tmp_path / 'x.gif', environment, num_steps=22)
-  assert len([p for p in reader]) == environment.num_rendered == 6
+  assert len([p for p in reader]) == environment.num_rendered == 7
   assert reader.get_meta_data()['duration'] == pytest.approx(70, abs=4)
   # It ends by itself.
   environment = _Environment(frames_per_step=60)
