@@ -81,6 +81,10 @@ def main() -> None:
         f'{output} is there already; choose another directory')
   user_modules.load(args.modules)
   config = gin_config.load(config_path)
+  flags = ['--episodes=1', *user_modules.flags()]
+  if not args.modules and any('--import' in entry.get('command', '')
+                              for entry in history.read(run_dir)):
+    flags.append('--import=FILE.py')  # That of the run.
 
   from impala_tf.agents import saved  # TensorFlow takes seconds to import.
   from impala_tf.agents import saved_model
@@ -100,9 +104,7 @@ def main() -> None:
     shutil.rmtree(new, ignore_errors=True)
     raise
   size = sum(path.stat().st_size for path in output.rglob('*.*'))
-  flags = ' '.join(['--episodes=1', *(
-      user_modules.flags() or history.import_flags(run_dir))])
-  usage = f'{wording.command("evaluate")} {output} {flags}'
+  usage = f'{wording.command("evaluate")} {output} {" ".join(flags)}'
   if args.format == 'saved_model':
     usage = f'model = tf.saved_model.load({str(output)!r})'
   print(f'{output} holds {loaded.checkpoint} of {args.run_dir}, '
@@ -114,7 +116,6 @@ def main() -> None:
 def _add_card(directory: str, run_dir: str, config: config_lib.Config,
               loaded: Any, args: argparse.Namespace) -> None:
   """Writes model card and video; raises UserError if the agent has no score."""
-  modules = user_modules.flags() or history.import_flags(run_dir)
   suite, _ = scores.scored_levels(config.environment.level)
   path = os.path.join(
       run_dir, f'evaluation_{suite.name}.json' if suite else 'evaluation.json')
@@ -128,7 +129,7 @@ def _add_card(directory: str, run_dir: str, config: config_lib.Config,
       result.frames != loaded.num_frames for result in results):
     number = loaded.checkpoint.rpartition('-')[2]
     command = ' '.join([wording.command('evaluate'), args.run_dir,
-                        f'--checkpoint={number}', *modules])
+                        f'--checkpoint={number}', *user_modules.flags()])
     raise config_lib.UserError(
         f'{path} has no score after {loaded.num_frames:,d} frames for the '
         f'card; run {command}')
@@ -136,7 +137,7 @@ def _add_card(directory: str, run_dir: str, config: config_lib.Config,
       'observations': f'{loaded.observation_spec.dtype} '
                       f'{list(loaded.observation_spec.shape)}',
       'environment arguments': dict(config.environment.kwargs) or '',
-      "the author's modules": ' '.join(modules),
+      "the author's modules": ' '.join(user_modules.flags()),
       'parameters': 'rounded to float16 after this score' * args.float16,
       'began from': '; '.join(
           entry['began_from'] for entry in history.read(run_dir)

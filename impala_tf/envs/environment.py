@@ -155,8 +155,7 @@ class BatchedEnvironment(abc.ABC):
       without its name.
     episode_metric_names: names of M numbers that the level reports of episodes.
     num_instructions_cut: number of instructions that had more than L words.
-    reward_scale: factor of the rewards that agents get; `step` returns rewards
-      without it.
+    reward_scale: factor of agents' rewards; those of `step` are without it.
     on_termination: some batches call it before they reset environment 0.
   """
 

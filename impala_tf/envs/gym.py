@@ -154,7 +154,7 @@ class GymEnvironment(serial.SerialEnvironment):
       if 'values to unpack (expected 5' not in str(error):  # Or in a wrapper.
         raise
       raise config_lib.UserError(
-          f'{self.level}: step of {self.name_of(i)} must return 5 values '
+          f'{self.level}: step of {self.moment_of(i)} must return 5 values '
           '(observation, reward, terminated, truncated, info), but there are '
           f'{error}') from error
     if terminated or truncated:
@@ -171,8 +171,8 @@ class GymEnvironment(serial.SerialEnvironment):
     number = spaces.cast(np.asarray(reward), np.float64)
     if number is None or number.size != 1:
       raise config_lib.UserError(
-          f'{self.level}: the reward of {self.name_of(i)} must be one number, '
-          f'but is {reward!r}')
+          f'{self.level}: the reward of {self.moment_of(i)} must be one '
+          f'number, but is {reward!r}')
     self._warn_unless_finite('reward', i, number)
     return serial.Transition(observation, number.item(), terminated, truncated)
 
@@ -198,7 +198,7 @@ class GymEnvironment(serial.SerialEnvironment):
       observed = self._converter(observation)
     except spaces.SpaceError as error:
       raise config_lib.UserError(
-          f'{self.level}: the observation of {self.name_of(i)} {error}'
+          f'{self.level}: the observation of {self.moment_of(i)} {error}'
       ) from error
     if observed.observation.dtype != np.uint8:
       self._warn_unless_finite('observation', i, observed.observation)

@@ -122,9 +122,10 @@ class SerialEnvironment(environment.BatchedEnvironment):
     self._steps_played = 0  # Of all simulators together.
     self._num_failures = 0
 
-  def name_of(self, i: int) -> str:
+  def moment_of(self, i: int) -> str:
+    """Names environment i and how many steps it has played, for errors."""
     num_steps = self._steps_played // self.num_envs
-    return f'{super().name_of(i)} (after {num_steps:,} steps)'
+    return f'{self.name_of(i)} (after {num_steps:,} steps)'
 
   @abc.abstractmethod
   def _begin(self, i: int) -> Any:
@@ -144,7 +145,7 @@ class SerialEnvironment(environment.BatchedEnvironment):
       raise KeyboardInterrupt from error
     except ERRORS as error:
       raise environment.SimulatorError(
-          f'{self.level}: {self.name_of(i)} failed: {place_and_cause(error)}'
+          f'{self.level}: {self.moment_of(i)} failed: {place_and_cause(error)}'
       ) from error
 
   def reset(self) -> dm_env.TimeStep:

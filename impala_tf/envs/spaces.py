@@ -271,8 +271,10 @@ def _part(observation: Any, path: tuple[Any, ...], space: Any,
       observation = observation[key]
     seen = f'a {type(observation).__name__}'
     given = np.asarray(observation)
-    seen = (f'{given.dtype} {list(given.shape)}' if given.ndim
-            else repr(observation))
+    if given.ndim:
+      seen = f'{given.dtype} {list(given.shape)}'
+    elif given.dtype.kind in 'biuf':
+      seen = str(given)
     array = cast(given, dtype)
     if given.shape != space.shape or not (
         _kind(space) == 'Box' or space.contains(array)):

@@ -59,13 +59,6 @@ def add_start(run_dir: str) -> None:
       machine=cores.machine())
 
 
-def import_flags(run_dir: str) -> list[str]:
-  """Returns the --import flags of a run's last start, in order."""
-  commands = [entry['command'] for entry in read(run_dir) if 'command' in entry]
-  return [word for word in shlex.split(''.join(commands[-1:]))
-          if word.startswith('--import=')]
-
-
 def _commit() -> str:
   """Returns the Git commit, with "-dirty" if changed, or else the version."""
   if (shipped.ROOT / '.git').exists():

@@ -23,7 +23,7 @@ from impala_tf.storage import line_log
 
 
 def format_row(row: metrics.Row, total_frames: int) -> str:
-  """Returns a line: return, frames, speed, time left, policy lag, entropy.
+  """Returns a line: return, frames, metrics, speed, time left, lag, entropy.
 
   The important parts come first, since narrow terminals cut the end off. An
   unknown speed is 0.
@@ -33,8 +33,6 @@ def format_row(row: metrics.Row, total_frames: int) -> str:
   if row.get('episode_return') is not None:
     parts.append(f'return {row["episode_return"]:.2f} '
                  f'(last {min(row["episodes"], metrics.EPISODE_WINDOW)})')
-  parts += [f'{name.removeprefix("episode/")} {value:.2f}'
-            for name, value in row.items() if name.startswith('episode/')]
   if row.get(metrics.HEADLINE) is not None:
     parts.append(f'human-normalised {row[metrics.HEADLINE]:.1%}')
   if row.get('evaluated_return') is not None:
@@ -42,6 +40,9 @@ def format_row(row: metrics.Row, total_frames: int) -> str:
     parts.append(f'evaluated {row["evaluated_return"]:.2f}' +
                  (f' ({cut} games cut off)' if cut else ''))
   parts.append(f'{frames:,d} frames ({frames / total_frames:.1%})')
+  parts += [f'{name.removeprefix("episode/")} {value:.2f}'
+            for name, value in row.items()
+            if name.startswith('episode/') and value is not None]
   if speed:
     left = round(max(total_frames - frames, 0) / speed)
     parts += [f'{speed:,.0f} frames/s',
@@ -139,7 +140,7 @@ class ProgressLine:
     elif self._console.is_jupyter:
       print(f'\r{line:{_NOTEBOOK_WIDTH}}', end='', flush=True)
     else:
-      self._console.print(line, soft_wrap=True)
+      self._console.print(rich.text.Text(line), soft_wrap=True)
 
 
 class NewestRow:

@@ -61,7 +61,6 @@ class Video:
     """
     self.path = path
     self._render = environment.render
-    environment.on_termination = self._draw_end
     per_sec = environment.frames_per_sec / environment.frames_per_step
     root, ending = os.path.splitext(path)
     self._every = 1  # Of this many steps, the first is shown.
@@ -80,9 +79,10 @@ class Video:
     self._end: np.ndarray | None = None  # The picture that ends the episode.
     self._new_path = f'{root}.new{ending}'
     self._writer: Any = None  # Of imageio.
+    environment.on_termination = self._draw_end
 
   def on_step(self, num_ended: int) -> None:
-    """Adds the current picture until the first environment's episode ends.
+    """Adds the current picture, or once that of the first episode's end.
 
     Raises UserError if it cannot be drawn.
     """
@@ -91,6 +91,7 @@ class Video:
       picture, self._end, self._num_left = self._end, None, 0
     elif self._num_left > 0:
       self._num_left -= 1
+      self._end = None  # That of an episode that was lost.
       if self._num_steps % self._every == 0:
         picture = self._draw()
       self._num_steps += 1
@@ -112,11 +113,11 @@ class Video:
       picture = np.asarray(self._render())
       if picture.ndim != 3:
         raise ValueError('it gives no picture')
+      return enlarged(picture.astype(np.uint8, copy=False))
     except Exception as error:  # Simulators raise anything.
       raise config_lib.UserError(
           f'the environment cannot be drawn ({files.one_line(error)}), so that '
           'there can be no video of it; leave that out') from error
-    return enlarged(picture.astype(np.uint8, copy=False))
 
   def close(self) -> None:
     """Completes the file; writes none if there were no pictures."""

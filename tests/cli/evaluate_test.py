@@ -103,7 +103,7 @@ def test_result_is_written_and_shown_and_the_first_game_filmed(
   assert f'written_to              {catch_run / "evaluation.json"}' in output
 
   pictures = _pictures(video)
-  # The video has the nine boards until the last action.
+  # The video has the nine boards until the last action, and the end.
   assert len(pictures) == 10
   boards = [p[20::40, 20::40, 0] for p in pictures]  # A square's middle.
   assert boards[0].shape == (10, 5)

@@ -34,9 +34,12 @@ def _run_dir(tmp_path):
 
 def test_exported_agent_is_played_like_its_run(run_dir, tmp_path, call, capsys):
   output = tmp_path / 'new' / 'agent'
+  history.add(str(run_dir), command='train --import own.py')
   assert call(export.main, run_dir, output) == 0
-  assert f'{output} holds ckpt-7 of {run_dir}, 4,321 frames, in 0.0 MB' in (
-      capsys.readouterr().out)
+  line = capsys.readouterr().out
+  assert line.startswith(
+      f'{output} holds ckpt-7 of {run_dir}, 4,321 frames, in 0.0 MB; try ')
+  assert line.endswith(f' {output} --episodes=1 --import=FILE.py\n')
   assert {p.name for p in output.iterdir()} == {'config.gin', 'checkpoints'}
   assert [p.name for p in output.parent.iterdir()] == ['agent']
   assert gin_config.load(str(output / 'config.gin')) == (

@@ -140,7 +140,7 @@ def test_action_that_is_not_finite_is_refused_and_the_game_goes_on(env, number):
   with pytest.raises(ValueError) as error:
     env.step(actions)
   assert '\n' not in str(error.value)
-  for words in (env.level, 'is not finite',
+  for words in (env.level, 'action of environment 1 is not finite',
                'lower OptimizerConfig.learning_rate'):
     assert words in str(error.value)
   env.step(np.zeros_like(actions))

@@ -299,8 +299,7 @@ def test_mask_that_allows_nothing_is_noted_once_and_allows_all(capsys):
     assert env.action_mask.tolist() == [[1, 1, 1], [1, 1, 1]]
   line, = capsys.readouterr().err.splitlines()
   assert line.startswith(
-      'note: gym/Masked-v0: the action_mask of environment 1 (after 0 '
-      'steps) allows no action')
+      'note: gym/Masked-v0: the action_mask of environment 1 allows no action')
   _Counter.made[1].after = [0, 0, 1]
   env.step(np.array([1, 1], np.int32))
   assert env.action_mask[1].tolist() == [0, 0, 1]
@@ -368,7 +367,7 @@ def _returning(**returned):
     ({'observation': np.zeros((1, 2))},
      r'the observation of environment 1 \(after 0 steps\) must be Box \[2\] of '
      r'float64, but is float64 \[1, 2\]'),
-    ({'observation': None}, 'but is None'),
+    ({'observation': None}, 'but is a NoneType'),
     ({'reward': np.array([1., 2.])},
      r'the reward of environment 1 .* must be one number, but is array\('),
     ({'reward': '1.5'}, "must be one number, but is '1.5'"),
@@ -404,8 +403,7 @@ def test_number_that_is_not_finite_is_noted_once_with_its_environment(
     env.step(np.array([1, 1], np.int32))
   line, = capsys.readouterr().err.splitlines()
   assert line.startswith(
-      f'note: gym/Counter-v0: the {what} of environment 1 (after 0 steps) is '
-      'not finite')
+      f'note: gym/Counter-v0: the {what} of environment 1 is not finite')
 
 
 def test_picture_of_floats_is_as_bright_as_one_of_bytes():

@@ -185,7 +185,7 @@ def test_numbers_of_another_type_are_converted(space, given, wanted):
     (gym_spaces.Box(0, 255, (2,), np.uint8), np.array([0, 256]),
      r'must be Box \[2\] of uint8, but is int64 \[2\]'),
     (gym_spaces.Box(0, 255, (2,), np.uint8), [.5, np.nan], 'but is float64'),
-    (gym_spaces.Box(-1, 1, (), np.float32), None, 'but is None'),
+    (gym_spaces.Box(-1, 1, (), np.float32), None, 'but is a NoneType'),
     (gym_spaces.Box(-1, 1, (2,), np.float32), ['1', '2'], 'but is <U1'),
     (gym_spaces.Box(-1, 1, (2,), np.float32), [[1], [1, 2]], 'but is a list'),
     (gym_spaces.MultiBinary(2), [0, 2], 'but is int64')])

@@ -28,14 +28,6 @@ def test_entries_are_added_in_order_and_the_last_can_be_taken_back(
   assert history.read(run_dir) == []
 
 
-def test_imports_are_those_of_the_last_start(tmp_path):
-  assert history.import_flags(str(tmp_path)) == []
-  for command in 'train', "train --import=a.py '--import=b c.py' --x=1":
-    history.add(str(tmp_path), command=command)
-  assert history.import_flags(str(tmp_path)) == [
-      '--import=a.py', '--import=b c.py']
-
-
 @pytest.mark.parametrize('damaged', [b'{"time"', b'"\xff"'])
 def test_damaged_line_is_named_and_nothing_is_lost(tmp_path, damaged):
   path = tmp_path / 'history.jsonl'

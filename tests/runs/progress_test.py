@@ -20,17 +20,17 @@ def _line(secs=5., *clock):
 
 
 def test_line_by_hand():
-  row = dict(_ROW, episode_return=-3.456, episodes=250)
+  row = {**_ROW, 'episode_return': -3.456, 'episodes': 250,
+         'episode/won[:a:]': 0.256, 'episode/lost': None}
   # 8.75 million frames at 2,500.4 a second.
   assert progress.format_row(row, 10_000_000) == (
-      'return -3.46 (last 100) · 1,250,000 frames (12.5%) · 2,500 frames/s · '
-      'ETA 0:58:19 · lag 3.3')
+      'return -3.46 (last 100) · 1,250,000 frames (12.5%) · won[:a:] 0.26 · '
+      '2,500 frames/s · ETA 0:58:19 · lag 3.3')
 
 
 @pytest.mark.parametrize('values, start', [
     ({'episode_return': None, 'episodes': 0}, ''),
     ({'episode_return': 1., 'episodes': 12}, 'return 1.00 (last 12) · '),
-    ({'episode/won': 0.256}, 'won 0.26 · '),
     ({'capped_mean_human_normalised_score': 0.1234},
      'human-normalised 12.3% · '),
     ({'evaluated_return': 1., 'evaluated_cut': 3},

@@ -14,6 +14,7 @@ from impala_tf.runs import video
 class _Environment:
   """An environment whose picture is its step, in one colour."""
   frames_per_sec = 60.
+  on_termination = staticmethod(lambda: None)
 
   def __init__(self, shape=(10, 5, 3), frames_per_step=4, fails_at=None):
     self.frames_per_step = frames_per_step
@@ -126,6 +127,7 @@ def test_video_that_cannot_be_begun_is_left_out(tmp_path, monkeypatch, caplog):
   environment.frames_per_step = None
   videos = video.NewestVideos(str(tmp_path / 'x'), 1e-9)
   _evaluate(videos, '0', environment)
+  environment.on_termination()
   _evaluate(videos, '1')  # Given up.
   monkeypatch.setattr(tempfile, 'tempdir', str(tmp_path / 'none'))
   _evaluate(video.NewestVideos(str(tmp_path / 'x'), 1e-9), '0')
