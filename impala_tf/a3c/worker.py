@@ -64,8 +64,7 @@ class SegmentBuffer:
   def unroll(self) -> types.Unroll:
     """Returns the padded segment as an unroll; the next segment overwrites it.
 
-    Versions and levels are empty: the policy that acted learns, and there is
-    one level.
+    Versions and levels are empty: the policy that acted learns, on one level.
     """
     num_rows = 1 + (self._max_steps or max(
         _MIN_EPISODE_STEPS, 1 << (self.num_steps - 1).bit_length()))

@@ -107,8 +107,7 @@ def _linear_convolutions(hidden_size: int, **options: Any) -> SequentialTorso:
 
 
 TORSOS: dict[str, Callable[..., tf.Module]] = {
-    # Figure 3, left. Mnih et al. 2016 have it, too (section 8), after Mnih et
-    # al. 2013.
+    # Figure 3, left. Mnih et al. 2016 have it, too, in section 8.
     'shallow': functools.partial(_convolutions, ((16, 8, 4), (32, 4, 2))),
     # Mnih et al. 2015. A3C has it on the 57 games (Mnih et al. 2016, section
     # 5.1), as IMPALA's shallow agents have there (section 5.3.2); its last

@@ -25,8 +25,7 @@ OWN: dict[str, MakeTorso] = {}
 def register(name: str) -> Callable[[MakeTorso], MakeTorso]:
   """Returns a decorator that registers a `MakeTorso` as the user's torso.
 
-  `name` is the new value of `AgentConfig.torso`; raises ConfigError if it is
-  taken.
+  Raises ConfigError if `name`, the new value of `AgentConfig.torso`, is taken.
   """
   if name in (*BUILT_IN, AUTO) or name in OWN:
     raise config_lib.ConfigError(

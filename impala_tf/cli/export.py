@@ -98,7 +98,7 @@ def main() -> None:
       files.write(gin_config.config_path(str(new)),
                   gin_config.dumps(config).encode('utf-8'))
     if args.card:
-      _add_card(str(new), run_dir, config, loaded, args)
+      _add_card(str(new), run_dir, config, loaded, args, ' '.join(flags))
     os.rename(new, output)
   except BaseException:
     shutil.rmtree(new, ignore_errors=True)
@@ -114,7 +114,7 @@ def main() -> None:
 
 
 def _add_card(directory: str, run_dir: str, config: config_lib.Config,
-              loaded: Any, args: argparse.Namespace) -> None:
+              loaded: Any, args: argparse.Namespace, flags: str) -> None:
   """Writes model card and video; raises UserError if the agent has no score."""
   suite, _ = scores.scored_levels(config.environment.level)
   path = os.path.join(
@@ -146,7 +146,7 @@ def _add_card(directory: str, run_dir: str, config: config_lib.Config,
           change for entry in history.read(run_dir)
           for change in entry.get('changed', []))}
   card = model_card.make(results, config.experiment.algorithm, args.license,
-                         about)
+                         about, flags)
   files.write(os.path.join(directory, model_card.FILE), card.encode('utf-8'))
   film = scores.Games(1, 0, False, os.path.join(directory, model_card.VIDEO))
   scores.play_in_turn(film, config, [results[0].task], loaded,

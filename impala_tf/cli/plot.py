@@ -94,7 +94,7 @@ def _points(run_dir: str, args: argparse.Namespace) -> list:
   points = metrics.points(rows, args.metric, args.x)
   if not points:
     known = sorted({name for row in rows for name in row})
-    near = difflib.get_close_matches(args.metric, known, n=1)
+    near = difflib.get_close_matches(args.metric, known, n=1, cutoff=0.5)
     hint = f'did you mean {near[0]}? ' if near else ''
     raise config_lib.UserError(
         f'{run_dir} has no {args.metric} beside {args.x} in its '

@@ -61,8 +61,7 @@ class Settings(NamedTuple):
   annealed: bool  # Whether the learning rate falls linearly to 0.
   frames_per_step: int  # Environment frames in an agent step.
   compile_step: bool  # Compiles the step with XLA.
-  # Names of metrics that `update` also returns unroll by unroll, under
-  # 'unroll/'.
+  # Names of metrics that `update` also returns by unroll, under 'unroll/'.
   unroll_metrics: Sequence[str] = ()
   num_replayed: int = 0  # Replayed unrolls of a batch, its last; no new frames.
   learns_from_fresh: bool = True  # Whether it learns from the others.

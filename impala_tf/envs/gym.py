@@ -87,8 +87,7 @@ class GymEnvironment(serial.SerialEnvironment):
     `level` is for messages, by default 'gym/<env_id>'; `make` makes one of its
     seed and `kwargs`, instead of the id. If not `converted`, masks are looked
     for in the `info` alone; for `pictures` see `spaces.Converter`. Raises
-    ConfigError if an environment cannot be made or reset, or has unsupported
-    spaces.
+    ConfigError if an environment cannot be made or reset, or has unfit spaces.
     """
     level = level or f'gym/{env_id}'
     self._first_resets: dict[int, Any] = {}

@@ -4,6 +4,7 @@ import abc
 import bdb
 import contextlib
 import os
+import sysconfig
 import traceback
 from typing import Any, Callable, Iterator, NamedTuple
 
@@ -12,6 +13,7 @@ import dm_env
 from dm_env import specs
 import numpy as np
 
+import impala_tf
 from impala_tf import config as config_lib
 from impala_tf.envs import environment
 from impala_tf.runtime import child
@@ -27,6 +29,10 @@ _WARNING_INTERVAL_SECS = 60
 # Environment variable with the number in the run of the environment that is
 # constructed. From it the constructor can derive ports and directories.
 _NUMBER_VARIABLE = 'IMPALA_TF_ENV_INDEX'
+
+# Places of code that is not the user's.
+_LIBRARIES = (*map(sysconfig.get_path, ('stdlib', 'purelib')),
+              os.path.dirname(impala_tf.__file__) + os.sep)
 
 # A simulator's code may raise anything. KeyboardInterrupt is the user's.
 ERRORS = (Exception, SystemExit)
@@ -123,9 +129,8 @@ class SerialEnvironment(environment.BatchedEnvironment):
     self._num_failures = 0
 
   def moment_of(self, i: int) -> str:
-    """Names environment i and how many steps it has played, for errors."""
-    num_steps = self._steps_played // self.num_envs
-    return f'{self.name_of(i)} (after {num_steps:,} steps)'
+    """Names environment i and its step since the start, for errors."""
+    return f'{self.name_of(i)} (step {self._steps_played // self.num_envs:,})'
 
   @abc.abstractmethod
   def _begin(self, i: int) -> Any:
@@ -159,6 +164,7 @@ class SerialEnvironment(environment.BatchedEnvironment):
     terminated, truncated = np.zeros((2, self.num_envs), bool)
     reward = np.zeros(self.num_envs)
     begins = self._was_truncated.copy()
+    self._steps_played += self.num_envs
     for i in range(self.num_envs):
       try:
         with self._explained(i):
@@ -172,7 +178,6 @@ class SerialEnvironment(environment.BatchedEnvironment):
         self._begin_anew(i, error)
         reward[i], terminated[i], truncated[i] = 0, False, False
         begins[i] = True
-    self._steps_played += self.num_envs
     self._was_truncated = truncated & ~terminated
     return self._as_timestep(
         begins | terminated, reward, ~terminated, self._observation,
@@ -213,10 +218,12 @@ def close(simulator: Any) -> None:
 
 
 def place_and_cause(error: BaseException) -> str:
-  """Describes an error: the line of code that raised it, and why."""
+  """Describes an error: the user's line of code that led to it, and why."""
   cause = files.one_line(error, None).partition(' was raised from the env')[0]
   # Gymnasium raises a TypeError anew.
   origin = getattr(error.__cause__, '__traceback__', None)
-  line = traceback.extract_tb(origin or error.__traceback__)[-1]
+  lines = traceback.extract_tb(origin or error.__traceback__)
+  line = next((line for line in reversed(lines) if not line.filename.startswith(
+      _LIBRARIES)), lines[-1])
   return (f'{line.filename}, line {line.lineno}: {type(error).__name__}: '
           f'{cause or line.line}')

@@ -70,8 +70,7 @@ def move(moments: Moments, sums: Totals, weight: tf.Tensor) -> Moments:
   """
   shift = weight * tf.math.divide_no_nan(sums.deviation, sums.count)
   spread = tf.math.divide_no_nan(sums.squared_deviation, sums.count)
-  # The second moment minus the mean's square, written out so that the mean
-  # cancels.
+  # The second moment minus the mean's square, so written that the mean cancels.
   variance = ((1. - weight) * moments.variance + weight * spread -
               tf.square(shift))
   # Rounding could make it negative.

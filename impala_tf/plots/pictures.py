@@ -122,8 +122,7 @@ def share_legend(figure: matplotlib.figure.Figure, columns: int = 3,
                  first: Collection[str] = ()) -> None:
   """Puts one legend above all axes, with each label once, `first` ones first.
 
-  It has fewer columns if it would be wider than the figure. Everything must be
-  drawn before.
+  It has fewer columns if it would be too wide. All must be drawn before.
   """
   handles = {label: handle for axes in figure.axes for handle, label in zip(
       *axes.get_legend_handles_labels())}

@@ -1,7 +1,6 @@
 """The beginning of a run: checks, first checkpoint, lines for the terminal.
 
-It does not import TensorFlow, so that programs that only start processes are
-quick.
+It does not import TensorFlow: programs that only start processes are quick.
 """
 
 import importlib.util

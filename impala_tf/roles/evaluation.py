@@ -1,7 +1,6 @@
 """Evaluations: full games with fixed parameters, in training or after it.
 
-The evaluator plays them beside training with the newest parameters, again and
-again.
+The evaluator plays them beside training, always with the newest parameters.
 """
 
 import dataclasses

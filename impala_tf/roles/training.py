@@ -92,7 +92,8 @@ def train(config: config_lib.Config | str, run_dir: str | None = None, *,
   with local_run.begun(
       run_dir, config, chosen, 'this process keeps its network', allow_changes,
       init_from), contextlib.ExitStack() as stack:
-    line = stack.enter_context(progress.ProgressLine(config))
+    line = stack.enter_context(progress.ProgressLine(
+        config, has_callbacks=bool(callbacks)))
     check = None
     if not config.experiment.in_process:
       check = stack.enter_context(_supervised_actors(config, run_dir, chosen))

@@ -25,16 +25,17 @@ policy.reset()  # After an episode.
 `help(policy.act)` says what agents with memory, masks or instructions need.
 
 ```
-impala-tf evaluate DIRECTORY --episodes=1
+impala-tf evaluate DIRECTORY {}
 ```'''
 _LIBRARY = 'impala_tf'
 
 
 def make(results: Sequence[recorded_results.Result], algorithm: str,
-         licence: str, about: Mapping[str, Any]) -> str:
+         licence: str, about: Mapping[str, Any], flags: str) -> str:
   """Returns the text of an agent's model card with its score on each level.
 
-  `about` has further rows of its table; empty ones are left out.
+  `about` has further rows of its table; empty ones are left out. `flags` are
+  for the command that plays a game.
   """
   first = results[0]
   facts = {
@@ -67,7 +68,7 @@ def make(results: Sequence[recorded_results.Result], algorithm: str,
       '| | |', '|---|---|',
       *('| {} | {} |'.format(name, str(value).replace('|', r'\|'))
         for name, value in origin.items() if value not in ('', None)), '',
-      _USAGE]
+      _USAGE.format(flags)]
   return '\n'.join(lines) + '\n'
 
 

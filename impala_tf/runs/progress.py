@@ -66,10 +66,11 @@ class ProgressLine:
   """
 
   def __init__(self, config: config_lib.Config,
-               clock: Callable[[], float] = time.monotonic):
+               clock: Callable[[], float] = time.monotonic,
+               has_callbacks: bool = False):
     """Prepares a line that shows at most one row per `log_interval_secs`.
 
-    A run in one process may have a hundred rows a second.
+    With callbacks, or in one process, no line is rewritten: a debugger may ask.
     """
     self._total_frames = config.experiment.total_frames
     self._interval_secs = config.experiment.log_interval_secs
@@ -80,8 +81,8 @@ class ProgressLine:
     self._newest: metrics.Row = {}
     self._console = rich.console.Console(highlight=False)
     self._live = None
-    # A line that is rewritten would tear the prompt at a breakpoint.
-    if self._console.is_terminal and not config.experiment.in_process:
+    if self._console.is_terminal and not (
+        has_callbacks or config.experiment.in_process):
       self._live = rich.live.Live('starting …', console=self._console,
                                   auto_refresh=False)
 

@@ -202,7 +202,7 @@ def _changed(path: str, config: config_lib.Config) -> Iterator[None]:
   with _writing(path):
     history.add(path, changed=changes, checkpoint=next(iter(checkpoints), None))
     _write_config(path, config)
-  print(f'Changed, as noted in {history.path(path)}: {", ".join(changes)}',
+  print(f'Changing, as {history.path(path)} notes: {", ".join(changes)}',
         flush=True)
   try:
     yield

@@ -2,8 +2,7 @@
 
 The process is `impala_tf.cli.wandb_tracker`. It reads the files that training
 writes, so no failure of the service, the network or the process can harm a run.
-It starts before the run enters its private network, where it would reach
-nobody.
+It starts before the run enters its private network, which has no way out.
 """
 
 import contextlib

@@ -120,7 +120,7 @@ def _threads(config: config_lib.Config, cores: int) -> _Size:
   share = learning / (learning + 1 - share)  # It grows with replay.
   among = f', shared by {num_learners} learners' if num_learners > 1 else ''
   return _Size(min(cores, math.ceil(share * cores / num_learners + 0.5)),
-               f'learning takes about {share:.0%} of {of_cores}{among}; '
+               f'learning is assumed to take {share:.0%} of {of_cores}{among}; '
                'rounded up, with half a core to spare')
 
 

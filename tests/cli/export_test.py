@@ -140,14 +140,15 @@ def test_rounded_agent_has_half_the_size_and_nearly_the_same_policy(
 
 def test_card_is_of_the_agent_as_trained(
     run_dir, tmp_path, call, refused, capsys):
-  history.add(str(run_dir), command='train catch.gin', commit='1a2b')
+  history.add(str(run_dir), command='train x.gin --import=x.py', commit='1a2b')
   history.add(str(run_dir), changed=['ImpalaConfig.discount (1, now 2)'])
   path = run_dir / 'evaluation.json'
   assert call(evaluate.main, run_dir, '--episodes=20') == 0
   assert call(export.main, run_dir, tmp_path / 'agent', '--card') == 0
   capsys.readouterr()
   card = (tmp_path / 'agent' / 'README.md').read_text()
-  for row in ('| config | catch.gin |', '| command | `train catch.gin` |',
+  for row in ('| config | x.gin |', '| command | `train x.gin --import=x.py` |',
+              'evaluate DIRECTORY --episodes=1 --import=FILE.py\n',
               '| commit | 1a2b |', '| observations | float32 [10, 5] |',
               '| config changed | ImpalaConfig.discount (1, now 2) |'):
     assert row in card

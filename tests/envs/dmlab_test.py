@@ -275,7 +275,7 @@ def test_error_in_play_is_one_line_with_the_level(
     _play(env, 1) if num_steps else env.reset()
   message = str(raised.value)
   assert message.startswith(
-      'dmlab30/rooms_watermaze: environment 0 (after 0 steps) failed: ')
+      f'dmlab30/rooms_watermaze: environment 0 (step {num_steps}) failed: ')
   assert ' '.join(str(error).split()) in message and '\n' not in message
   assert raised.value.__cause__ is error
 

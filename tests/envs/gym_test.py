@@ -187,7 +187,7 @@ def test_arguments_reach_the_constructor():
 
 @pytest.mark.parametrize('kwargs, words', [
     ({'dtpye': 'uint8'}, "unexpected keyword argument 'dtpye'"),
-    ({'dtype': []}, r'box.py, line [0-9]+: ValueError: ')])
+    ({'dtype': []}, r'gym_test.py, line [0-9]+: ValueError: ')])
 def test_arguments_that_the_constructor_has_not_are_refused(kwargs, words):
   with pytest.raises(config.ConfigError, match=words) as error:
     gym.GymEnvironment('Counter-v0', 2, seed=0, kwargs=kwargs)
@@ -365,7 +365,7 @@ def _returning(**returned):
 
 @pytest.mark.parametrize('returned, words', [
     ({'observation': np.zeros((1, 2))},
-     r'the observation of environment 1 \(after 0 steps\) must be Box \[2\] of '
+     r'the observation of environment 1 \(step 1\) must be Box \[2\] of '
      r'float64, but is float64 \[1, 2\]'),
     ({'observation': None}, 'but is a NoneType'),
     ({'reward': np.array([1., 2.])},

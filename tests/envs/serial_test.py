@@ -161,7 +161,7 @@ def test_frequent_failures_are_a_mistake():
     _stepped(env, 0, 0)
   _stepped(env, 0, 4)
   with pytest.raises(environment.SimulatorError, match=(
-      r'^scripted: environment 8 \(after 51 steps\) failed: .*, line [0-9]+: '
+      r'^scripted: environment 8 \(step 52\) failed: .*, line [0-9]+: '
       'RuntimeError: simulator lost$')):
     _stepped(env, 4, 0)
 

@@ -198,12 +198,12 @@ def test_evaluation_closes_all_at_sigterm(home):
     ('Leaves', {'ExperimentConfig.in_process': True}, 2,
      'gym/Leaves-v0 cannot be reset: '),
     ('Refused', {}, 1, 'actor_0 ended with exit code 1, twice before it has '
-     'done anything: gym/Refused-v0: environment 0 (after 0 steps) failed: '),
+     'done anything: gym/Refused-v0: environment 0 (step 1) failed: '),
     ('Refused', {'ActorConfig.env_processes': 2}, 1,
      'twice before it has done anything: environment'),
     ('Refused', _A3C, 1, 'twice before it has done anything: gym/Refused-v0'),
     ('Refused', {'ExperimentConfig.in_process': True}, 1,
-     'gym/Refused-v0: environment 0 (after 0 steps) failed: ')])
+     'gym/Refused-v0: environment 0 (step 1) failed: ')])
 def test_failure_of_an_environment_ends_the_run_with_its_line(
     home, level, options, code, words):
   options = {'EnvironmentConfig.level': f'gym/{level}-v0', **options}

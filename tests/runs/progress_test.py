@@ -65,14 +65,17 @@ def test_silence_and_remarks_of_this_start_are_shown_once(tmp_path, capsys):
       'note: it drifts', 'note: other']
 
 
-@pytest.mark.parametrize('in_process', [False, True])
+@pytest.mark.parametrize('in_process, has_callbacks', [
+    (False, False), (True, False), (False, True)])
 def test_terminal_has_a_live_line_unless_it_may_have_a_prompt(
-    in_process, monkeypatch, capsys):
+    in_process, has_callbacks, monkeypatch, capsys):
   monkeypatch.setenv('FORCE_COLOR', '1')  # As on a terminal.
   with progress.ProgressLine(config_lib.Config(
-      experiment=config_lib.ExperimentConfig(in_process=in_process))):
+      experiment=config_lib.ExperimentConfig(in_process=in_process)),
+                             has_callbacks=has_callbacks):
     pass
-  assert ('starting …' in capsys.readouterr().out) != in_process
+  assert ('starting …' in capsys.readouterr().out) != (
+      in_process or has_callbacks)
 
 
 def test_line_is_printed_anew_every_two_seconds(capsys):

@@ -151,7 +151,7 @@ def test_allowed_changes_are_written_noted_and_said(tmp_path, capsys):
   assert started['commit'] == begun['commit'] and started['command']
   assert entry['changed'] == [change] and entry['checkpoint'] == 'ckpt-12'
   assert capsys.readouterr().out == (
-      f'Changed, as noted in {tmp_path}/history.jsonl: {change}\n')
+      f'Changing, as {tmp_path}/history.jsonl notes: {change}\n')
   with run_directory.claim(str(tmp_path), CHANGED):  # It is the run's own now.
     pass
   assert _num_changes(tmp_path) == 1

@@ -135,7 +135,7 @@ def test_numbers_that_do_not_go_together_are_refused(config, words):
 @pytest.mark.parametrize('config, lines', [
     (_DEFAULT, [r'\d+ actor process.* \(one for each of \d+ core',
                 'environments each .*32 new unrolls',
-                r'learner thread.* about 25% of \d+ cores?; rounded up']),
+                r'learner thread.* to take 25% of \d+ cores?; rounded up']),
     (_TWO, [r'2 learners \(as configured\)', r', as many for each learner\)',
             '', 'learner threads? each .*, shared by 2 learners; ']),
     (_of_torso('mlp'), ['', '16 to 256, ', '']),
