@@ -320,5 +320,5 @@ pinned=("${PYTHON%/bin/python}"/lib/python3.*/site-packages)
 export PYTHONPATH="$ROOT${PYTHONPATH:+:${pinned[0]}:$PYTHONPATH}"
 # Files in the user's directory must not shadow modules (from Python 3.11 on).
 export PYTHONSAFEPATH=1
-# TensorFlow's errors only, not its start-up chatter.
+# As impala_tf sets it, for programs that do not import that, such as TensorBoard.
 export TF_CPP_MIN_LOG_LEVEL="${TF_CPP_MIN_LOG_LEVEL:-2}"

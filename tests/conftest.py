@@ -17,9 +17,8 @@ from impala_tf.roles import beginning
 
 _FIRST_TIER = 'not slow and not soak'  # As in pyproject.toml.
 
-# Before TensorFlow is imported: errors only, and one thread, since the tests
-# already run in as many processes as there are cores.
-os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '2')
+# Before TensorFlow is imported: one thread, since the tests already run in as
+# many processes as there are cores.
 os.environ.setdefault('TF_NUM_INTRAOP_THREADS', '1')
 os.environ.setdefault('TF_NUM_INTEROP_THREADS', '1')
 gym.draw_without_display()  # Before a test imports a simulator by itself.

@@ -62,6 +62,7 @@ class DeepTorso(tf.Module):
       conv = layers.PixelConv2D if i == 0 else layers.Conv2D
       self._sections.append((
           conv(channels, 3, 1, padding='SAME', **options),
+          # Here, since names of variables in checkpoints count it.
           lambda images: tf.nn.max_pool2d(images, 3, 2, 'SAME'),
           [[layers.Conv2D(channels, 3, 1, padding='SAME', **options)
             for _ in range(2)] for _ in range(2)],
