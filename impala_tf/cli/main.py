@@ -4,6 +4,7 @@ Processes of a run are started with `python -m impala_tf`, which does the same.
 """
 
 import argparse
+import gc
 import importlib
 import sys
 
@@ -55,6 +56,8 @@ def _run() -> int:
 @output.never_failing()
 def main() -> None:
   """Runs the subcommand, and ends the process with its exit code."""
+  # With the default of 700 a sixth of TensorFlow's import looks for garbage.
+  gc.set_threshold(50_000)
   sys.excepthook = _show_all_but_interrupts
   proxies.bypass_everywhere()
   # Here, since Ctrl-C may come while they are imported.

@@ -20,16 +20,14 @@ def train(batches: Iterator[Any], learner: interfaces.Learner,
 
   Callbacks are called in their order (`roles.learning` makes the list), and
   share only the `Update`. Batches are time-major. Returns whether the run is
-  done, or a callback has ended it with StopTraining. Then the callbacks after
-  that one are not called. Each update is made within a context of `updating`.
+  done, or a callback has ended it with StopTraining, which skips those after.
+  Each update is made within a context of `updating`.
   """
-  done = True
   while not is_done():
     start = time.monotonic()
     batch = next(batches, None)
     if batch is None:
-      done = False
-      break
+      return False
     wait_secs = time.monotonic() - start
     # Updates between the parameters that acted and this one, for each unroll.
     lags = learner.num_updates.numpy() - batch.policy_version.numpy()
@@ -42,8 +40,8 @@ def train(batches: Iterator[Any], learner: interfaces.Learner,
       for callback in callbacks:
         callback.after_update(update)
     except interfaces.StopTraining:
-      break
-  return done
+      return True
+  return True
 
 
 def read(reader: interfaces.Reader, control: control_lib.LoopControl,
