@@ -52,7 +52,7 @@ _OPTIONS_OF_LEARNERS = {
     'learner': ('precision', 'num_learners'),
     'impala': ('popart_step_size', 'entropy_annealed_to'),
     'agent': ('normalise_observations',),
-    'optimizer': ('momentum', 'bias_correction'),
+    'optimizer': ('momentum', 'bias_correction', 'annealed_share'),
     'population': ('members',),
 }
 

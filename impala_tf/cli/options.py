@@ -23,8 +23,7 @@ it. Flags say where and how a program runs,
 [gin](https://github.com/google/gin-config) sets options. This page is made from
 the dataclasses that `impala_tf/config/config.py` has or imports:
 
-    .venv/bin/python -m impala_tf options --markdown \\
-        > docs/configuration.md
+    .venv/bin/python -m impala_tf options --markdown > docs/configuration.md
 
 `impala-tf options` or, in a clone, `./launch/train.sh --list_options` prints
 the same in a terminal. A file in `configs/` binds options, and `--gin_binding`

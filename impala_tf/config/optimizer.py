@@ -13,6 +13,8 @@ class OptimizerConfig(fields.Section):
     learning_rate: learning rate at frame 0.
     annealed: whether the learning rate falls linearly to 0 at `total_frames`,
       as in the paper; else it is constant.
+    annealed_share: share of the run, at its end, in which an annealed learning
+      rate and entropy cost fall; until then they stay. 1: they fall all along.
     decay: share of the mean square that an update keeps.
     epsilon: added inside the square root.
     momentum: 0 for none.
@@ -26,6 +28,7 @@ class OptimizerConfig(fields.Section):
   """
   learning_rate: float = fields.option(6e-4, above=0, source='tables D.1, G.1')
   annealed: bool = fields.option(True, source='table G.1')
+  annealed_share: float = fields.option(1.0, above=0, at_most=1)
   decay: float = fields.option(
       0.99, at_least=0, below=1, source='published code')
   epsilon: float = fields.option(0.01, above=0, source='tables D.1, G.1')

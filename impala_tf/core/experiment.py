@@ -113,4 +113,5 @@ def make_learner(config: config_lib.Config,
           config.experiment.total_frames, optimizer.annealed,
           environment.frames_per_step, compile_step,
           (priorities.METRIC,) if config.has_priorities else (),
-          config.num_replayed, config.replay.replay_fraction < 1))
+          config.num_replayed, config.replay.replay_fraction < 1,
+          optimizer.annealed_share))

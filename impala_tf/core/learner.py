@@ -65,6 +65,7 @@ class Settings(NamedTuple):
   unroll_metrics: Sequence[str] = ()
   num_replayed: int = 0  # Replayed unrolls of a batch, its last; no new frames.
   learns_from_fresh: bool = True  # Whether it learns from the others.
+  annealed_share: float = 1.  # Share of the frames, the last, that anneal.
 
 
 class Learner:
@@ -77,9 +78,8 @@ class Learner:
     agent, optimizer: the parameters that are updated, and their slots.
     hyperparameters: variables that every update reads, so they may be assigned
       between two updates.
-    num_updates: int64 variable, number of calls of `update`, also of those
-      skipped because gradients were not finite. Read it with `.numpy()`: over
-      several devices `int()` does not take it.
+    num_updates: int64 variable, number of calls of `update`, also of skipped
+      ones. Read it with `.numpy()`: over several devices `int()` fails.
     num_frames: int64 variable, environment frames learned from by all learners
       of an update, read likewise.
   """
@@ -108,12 +108,12 @@ class Learner:
       self.num_updates = tf.Variable(0, trainable=False, dtype=tf.int64)
       self.num_frames = tf.Variable(0, trainable=False, dtype=tf.int64)
       hyperparameters.remaining_share = functools.partial(
-          updates.linear_anneal, 1., self.num_frames, settings.total_frames)
+          updates.remaining_share, self.num_frames, settings.total_frames,
+          settings.annealed_share)
       self.optimizer = make_optimizer(self._learning_rate)
       self.optimizer.build(agent.trainable_variables)
     # Without AutoGraph, which takes three quarters of the time to build agent
-    # and learner and has nothing to convert: no `if` or loop here depends on a
-    # tensor.
+    # and learner: no `if` or loop here depends on a tensor.
     self._replica_step = tf.function(
         self._step, jit_compile=settings.compile_step, autograph=False)
     self._distributed_step = tf.function(self._run, autograph=False)
@@ -187,10 +187,9 @@ class Learner:
     return {'gradient_norm': norm, 'learning_rate': self._learning_rate()}
 
   def _learning_rate(self) -> tf.Tensor:
-    rate = self.hyperparameters.learning_rate
-    if not self._settings.annealed:
-      return tf.identity(rate)
-    return rate * self.hyperparameters.remaining_share()
+    hyperparameters, annealed = self.hyperparameters, self._settings.annealed
+    return hyperparameters.learning_rate * (
+        hyperparameters.remaining_share() if annealed else 1.)
 
   def _step(self, unroll: types.Unroll) -> dict[str, tf.Tensor]:
     gradients = self.gradients(unroll)

@@ -93,8 +93,7 @@ class TMazeEnvironment(environment.BatchedEnvironment):
   def _observe(self) -> np.ndarray:
     signal = np.where(self._goes_up, _SIGNAL_UP, _SIGNAL_DOWN)
     cell = np.where(self._position == self._length, _JUNCTION, _CORRIDOR)
-    return np.eye(4, dtype=np.float32)[
-        np.where(self._steps == 0, signal, cell)]
+    return np.eye(4, dtype=np.float32)[np.where(self._steps == 0, signal, cell)]
 
   def render(self) -> np.ndarray:
     picture = np.zeros((3, self._length + 1, 3), np.uint8)

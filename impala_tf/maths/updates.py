@@ -5,16 +5,18 @@ from typing import Sequence
 import tensorflow as tf
 
 
-def linear_anneal(initial_value: float | tf.Tensor, frames: int | tf.Tensor,
-                  total_frames: int) -> tf.Tensor:
-  """Anneals linearly from `initial_value` at frame 0 to 0 at `total_frames`.
+def remaining_share(frames: int | tf.Tensor, total_frames: int,
+                    annealed_share: float = 1.) -> tf.Tensor:
+  """Computes what is left of an annealed value: 1, then a line to 0 at the end.
 
-  It is the learning rate's schedule in the paper (table G.1). `frames` are
-  environment frames so far, `total_frames`, above 0, those of the whole run.
+  With an `annealed_share` of 1 the line begins at frame 0, as the learning
+  rate's in the paper (table G.1). `frames` are environment frames so far,
+  `total_frames`, above 0, those of the whole run.
   """
   # In integers, because float32 rounds 199,999,999 to 200,000,000.
   remaining = tf.maximum(total_frames - tf.cast(frames, tf.int64), 0)
-  return initial_value * tf.cast(remaining / total_frames, tf.float32)
+  return tf.minimum(1., tf.cast(
+      remaining / total_frames / annealed_share, tf.float32))
 
 
 def clip_by_global_norm(

@@ -35,8 +35,7 @@ class Hyperparameters(tf.Module):
     self.epsilon = _variable(config.optimizer.epsilon)
     self.entropy_cost = _variable(config.impala.entropy_cost)
     self._entropy_annealed_to = config.impala.entropy_annealed_to
-    # Function that returns the share of the run's frames that is left, float32
-    # []. The learner replaces it.
+    # Computes what is left of annealed values, float32 []; the learner's own.
     self.remaining_share: Callable[[], tf.Tensor] = lambda: tf.constant(1.)
     self.max_gradient_norm: tf.Variable | None = None
     if config.optimizer.max_gradient_norm is not None:
@@ -45,8 +44,6 @@ class Hyperparameters(tf.Module):
   def present(self) -> 'Present':
     """Returns the hyper-parameters that the present update's loss reads."""
     end = self._entropy_annealed_to
-    if end == 1:
-      return Present(self.entropy_cost)
     return Present(
         self.entropy_cost * (end + (1 - end) * self.remaining_share()))
 

@@ -19,8 +19,7 @@ import re
 
 from impala_tf.suites import suite as suite_lib
 
-_RANDOM, _HUMAN, _PAPER = suite_lib.read_scores(
-    'dmlab30_scores.csv', 'dmlab30')
+_RANDOM, _HUMAN, _PAPER = suite_lib.read_scores('dmlab30_scores.csv', 'dmlab30')
 _LEVELS = tuple(_RANDOM)  # In the order of table B.1.
 
 SUITE = suite_lib.Suite(

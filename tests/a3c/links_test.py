@@ -22,8 +22,7 @@ from tests.fixtures import programs
 
 _SIZE = 5
 _CONFIG = config_lib.Config(
-    experiment=config_lib.ExperimentConfig(
-        algorithm='a3c', total_frames=100),
+    experiment=config_lib.ExperimentConfig(algorithm='a3c', total_frames=100),
     environment=config_lib.EnvironmentConfig(level='catch'),
     agent=config_lib.AgentConfig(torso='mlp', hidden_size=16),
     impala=config_lib.ImpalaConfig(correction='none'),

@@ -272,10 +272,8 @@ def test_loss_is_that_of_section_4_2(config, oracle_config, policy):
 
 
 @both_kinds
-@pytest.mark.parametrize('config', [CONFIG, *ABLATIONS],
-                         ids=['vtrace', *NAMES])
-def test_gradients_are_those_with_vs_and_advantages_held_fixed(
-    config, policy):
+@pytest.mark.parametrize('config', [CONFIG, *ABLATIONS], ids=['vtrace', *NAMES])
+def test_gradients_are_those_with_vs_and_advantages_held_fixed(config, policy):
   agent, unroll = LinearAgent(policy), _unroll(policy)
   _, gradients = _loss(agent, unroll, config)
   for gradient, expected in zip(

@@ -284,8 +284,7 @@ def test_what_the_learner_complains_of_ends_the_run(tmp_path):
   (tmp_path / 'run' / 'config.gin').write_text(gin_config.dumps(config))
   (tmp_path / 'run' / 'checkpoints' / 'ckpt-5.index').write_text('damaged')
   with ray_nodes.running(num_nodes=1, num_cpus=2) as nodes:
-    with _training(
-        tmp_path / 'run', f'--ray_address={nodes.address}') as run:
+    with _training(tmp_path / 'run', f'--ray_address={nodes.address}') as run:
       assert run.process.wait(_DEADLINE_SECS) == 2, run.output()
   line = run.output().splitlines()[-1]
   assert line.startswith('error: the only checkpoint in '), run.output()

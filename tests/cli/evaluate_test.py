@@ -181,8 +181,7 @@ def test_numbers_of_episodes_are_in_the_result_and_the_score(tmp_path, play):
   assert report['mean'] == 3. and 'episode/no' not in report
 
 
-def test_levels_that_are_no_suite_are_played_in_turn(
-    tmp_path, play, capsys):
+def test_levels_that_are_no_suite_are_played_in_turn(tmp_path, play, capsys):
   run_dir = trained_runs.make(tmp_path, 'catch,catch/mirrored', agent=_TINY)
   assert play(run_dir, '--episodes=40') == 0
   path = run_dir / 'evaluation.json'

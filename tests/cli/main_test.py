@@ -76,8 +76,7 @@ def _complete(line, cwd):
     ('impala-tf role e', ['evaluator']),
     ('impala-tf sweep ', shipped.config_names(shipped.SWEEPS)),
     ('impala-tf evaluate some', [])])
-def test_shell_completes_verbs_flags_and_shipped_configs(
-    tmp_path, line, words):
+def test_shell_completes_verbs_flags_and_shipped_configs(tmp_path, line, words):
   assert _complete(line, tmp_path) == words
 
 

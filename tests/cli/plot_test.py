@@ -72,8 +72,7 @@ def test_csv_holds_what_is_drawn_of_single_runs(runs, tmp_path, call):
   assert {tuple(p[2:]) for p in points['up', '1']} == {('', '')}
 
 
-def test_pattern_of_seeds_is_one_curve_with_an_interval(
-    tmp_path, call, capsys):
+def test_pattern_of_seeds_is_one_curve_with_an_interval(tmp_path, call, capsys):
   for seed in (1, 2, 3):
     run_dir = tmp_path / f'seed_{seed}'
     _run_dir(run_dir, *({'frames': x, 'episode_return': float(x * seed)}

@@ -153,14 +153,12 @@ def test_curves_are_of_each_level_beside_scores_of_others(runs):
 def test_runs_of_dmlab_are_compared_with_the_papers_experts_or_its_one_agent():
   both = 'dmlab30/rooms_watermaze', 'dmlab30/lasertag_one_opponent_large'
   # Experts there are deep, whatever the run is (table B.1).
-  for levels, agents in ((both[:1], ['IMPALA-Experts']),
-                         (both, ['IMPALA'])):
+  for levels, agents in ((both[:1], ['IMPALA-Experts']), (both, ['IMPALA'])):
     run = runs_lib.Run('run', levels, torso='shallow', rows=[], results={})
     assert run.paper_agents(dmlab30.SUITE) == agents
 
 
-def test_of_several_evaluations_that_after_most_training_counts(
-    runs, tmp_path):
+def test_of_several_evaluations_that_after_most_training_counts(runs, tmp_path):
   run_dir = tmp_path / 'run'
   shutil.copytree(runs / 'expert', run_dir)
   path = run_dir / 'evaluation.json'

@@ -157,8 +157,7 @@ def test_directory_of_another_sweep_or_something_else_is_refused(
   (tmp_path / 'sweep' / 'thesis.tex').unlink()
   config = gin_config.load_sweep(str(tmp_path / 'my_sweep.gin'))
   task = config_lib.Config(environment=config_lib.EnvironmentConfig('catch'))
-  with sweep_directory.claim(
-      str(tmp_path / 'sweep'), config, {'catch': task}):
+  with sweep_directory.claim(str(tmp_path / 'sweep'), config, {'catch': task}):
     pass
   _write(tmp_path, num_seeds=2)
   line = refused(sweep.main, *_arguments(tmp_path))

@@ -84,8 +84,7 @@ print(memory.table_name, flush=True)
 number = 0
 while True:
   number += 1
-  memory.write(parameter_memory.Stamp(number, number),
-               np.full(200_000, number))
+  memory.write(parameter_memory.Stamp(number, number), np.full(200_000, number))
   time.sleep(0.001)  # Updates take longer.
 """
 

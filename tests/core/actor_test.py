@@ -206,8 +206,7 @@ def test_rows_are_those_of_the_environment_with_raw_rewards(run):
 
 
 @pytest.mark.parametrize('acts_anew', [False, True])
-def test_recorded_actions_are_those_the_environment_played(
-    make_run, acts_anew):
+def test_recorded_actions_are_those_the_environment_played(make_run, acts_anew):
   run = make_run(STACK, True, acts_anew)
   for k in range(NUM_UNROLLS):
     np.testing.assert_array_equal(

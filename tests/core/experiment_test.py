@@ -4,6 +4,7 @@ import dataclasses
 import types
 
 import pytest
+import tensorflow as tf
 
 from impala_tf import config as config_lib
 from impala_tf.core import experiment
@@ -32,8 +33,7 @@ def test_environment_of_the_learner_is_closed_when_its_specs_are_known(
 
 
 @pytest.mark.parametrize('is_in_process', [True, False])
-def test_order_is_kept_if_runs_must_be_repeatable(
-    monkeypatch, is_in_process):
+def test_order_is_kept_if_runs_must_be_repeatable(monkeypatch, is_in_process):
   # Seen only in batches of 16 and more, by chance.
   asked = []
   monkeypatch.setattr(
@@ -59,6 +59,17 @@ def test_seed_determines_the_parameters(level, instruction_length):
     return [v.numpy().tolist() for v in agent.trainable_variables]
 
   assert parameters(1) == parameters(1) != parameters(2)
+
+
+def test_learning_rate_falls_over_the_annealed_share():
+  config = dataclasses.replace(
+      _config(), optimizer=config_lib.OptimizerConfig(annealed_share=0.5))
+  environment = experiment.make_environment(config, 1, 0, training=True)
+  learner = experiment.make_learner(
+      config, environment, tf.distribute.OneDeviceStrategy('/cpu:0'))
+  for share, left in ((0, 1), (0.5, 1), (0.75, 0.5), (1, 0)):
+    learner.num_frames.assign(int(share * config.experiment.total_frames))
+    assert learner.hyperparameters.remaining_share() == left
 
 
 def test_batch_that_devices_cannot_share_is_refused():

@@ -401,7 +401,11 @@ def test_hyperparameters_are_read_at_every_update_and_nothing_is_retraced():
   assert num_traces == 1
 
 
-def test_entropy_cost_falls_linearly_with_the_frames_to_its_last_share():
+@pytest.mark.parametrize('annealed_share,costs', [
+    (1., (0.5, 0.40625, 0.3125, 0.21875, 0.125, 0.125)),
+    (0.5, (0.5, 0.5, 0.5, 0.3125, 0.125, 0.125))])
+def test_entropy_cost_falls_linearly_with_the_frames_to_its_last_share(
+    annealed_share, costs):
 
   def entropy_bonus(agent, unroll):
     del unroll
@@ -410,10 +414,10 @@ def test_entropy_cost_falls_linearly_with_the_frames_to_its_last_share():
 
   learner = _learner(
       _Scale, entropy_bonus, total_frames=4 * FRAMES_PER_UPDATE,
-      annealed=False, impala=config.ImpalaConfig(
+      annealed=False, annealed_share=annealed_share, impala=config.ImpalaConfig(
           entropy_cost=0.5, entropy_annealed_to=0.25))
   hyperparameters = learner.hyperparameters
-  for expected in 0.5, 0.40625, 0.3125, 0.21875, 0.125, 0.125:
+  for expected in costs:
     assert hyperparameters.row()['entropy_cost'] == expected
     assert learner.update(_unroll())['gradient_norm'] == expected
 

@@ -73,8 +73,7 @@ def test_each_environment_plays_as_it_does_in_lock_step(
   assert ends > 2 * E  # Episodes have ended, too.
 
 
-def test_side_channels_are_those_of_each_environment_beyond_ends(
-    start_workers):
+def test_side_channels_are_those_of_each_environment_beyond_ends(start_workers):
   make = functools.partial(
       worker_environments.gym_game, f'{locks.MODULE}:Locks-v0', 3)
   pool = start_workers(make, E, 2)
@@ -169,8 +168,7 @@ def _worker_pids():
   return [c.pid for c in sorted(found, key=lambda c: c.create_time())]
 
 
-def test_killed_worker_is_named_and_others_are_closed(
-    start_workers, tmp_path):
+def test_killed_worker_is_named_and_others_are_closed(start_workers, tmp_path):
   pool = start_workers(_faulty(tmp_path / 'gate', culprit=1), E, E)
   # Environment 1 is within its third step then.
   _play(pool, lambda n: n[1] == 3 and n[0] > 10)

@@ -44,8 +44,7 @@ def _batch(example, seed):
   step = example.Step(
       reward=rng.normal(size=shape).astype(np.float32),
       discount=goes_on.astype(np.float32),
-      observation=rng.normal(
-          size=(*shape, *example.BOARD)).astype(np.float32),
+      observation=rng.normal(size=(*shape, *example.BOARD)).astype(np.float32),
       action=rng.integers(example.NUM_ACTIONS, size=shape).astype(np.int32),
       policy_logits=rng.normal(
           size=(*shape, example.NUM_ACTIONS)).astype(np.float32),

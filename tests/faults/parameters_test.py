@@ -70,8 +70,7 @@ def _files():
   return {name for name in os.listdir('/dev/shm') if 'impala' in name}
 
 
-def test_learner_is_killed_between_the_bytes_of_its_parameters(
-    tmp_path, fault):
+def test_learner_is_killed_between_the_bytes_of_its_parameters(tmp_path, fault):
   halt, halted = tmp_path / 'halt', tmp_path / 'halted'
   files = _files()
   with contextlib.ExitStack() as stack:

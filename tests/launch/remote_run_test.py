@@ -72,8 +72,7 @@ def test_url_that_cannot_be_reached_is_refused_in_one_line(
   assert words in refused(main, *(a.format(url) for a in arguments))
 
 
-def test_store_that_fails_later_is_one_line_too(
-    monkeypatch, capsys, call, url):
+def test_store_that_fails_later_is_one_line_too(monkeypatch, capsys, call, url):
 
   def fail(path):
     raise files.RemoteError(5, 'the bucket is gone')

@@ -122,8 +122,7 @@ def fixed_policy(monkeypatch):
 def _assert_equal_unrolls(writer, expected, rtol=1e-5):
   """Checks that each environment has sent the same unrolls, as far as both."""
   for number in range(E):
-    for unroll, wanted in zip(
-        writer.unrolls[number], expected.unrolls[number]):
+    for unroll, wanted in zip(writer.unrolls[number], expected.unrolls[number]):
       tf.nest.assert_same_structure(unroll, wanted)
       for x, y in zip(tf.nest.flatten(unroll), tf.nest.flatten(wanted)):
         assert x.dtype == y.dtype and x.shape == y.shape

@@ -220,8 +220,7 @@ def test_reward_on_which_a_time_limit_falls_is_learned(
 
 @pytest.mark.parametrize('synchronisation', ['none', 'step'])
 @pytest.mark.slow
-def test_resumed_run_plays_other_games(
-    synchronisation, tmp_path, monkeypatch):
+def test_resumed_run_plays_other_games(synchronisation, tmp_path, monkeypatch):
   make, seeds = experiment.make_actor_environment, []
 
   def note_seed(config, seed, task):

@@ -38,8 +38,7 @@ def _config(algorithm='a3c', total_frames=60, level='catch', **sections):
       'environment': config_lib.EnvironmentConfig(level=level),
       'agent': config_lib.AgentConfig(torso='mlp', hidden_size=16),
       'impala': config_lib.ImpalaConfig(correction='none'),
-      'optimizer': config_lib.OptimizerConfig(
-          learning_rate=0.01, epsilon=0.1),
+      'optimizer': config_lib.OptimizerConfig(learning_rate=0.01, epsilon=0.1),
       'asynchronous': config_lib.AsyncConfig(
           num_workers=3, target_interval_frames=20,
           epsilon_anneal_frames=1000),
@@ -72,8 +71,7 @@ def test_policy_that_acts_is_the_one_that_learns(agent, tmp_path):
 
 
 @pytest.mark.slow
-def test_whole_episode_is_learned_from_by_the_policy_that_played_it(
-    tmp_path):
+def test_whole_episode_is_learned_from_by_the_policy_that_played_it(tmp_path):
   rows = _rows(gin_config.load('configs/a3c/pendulum.gin', (
       'ExperimentConfig.in_process = True', 'AsyncConfig.num_workers = 2',
       'ExperimentConfig.total_frames = 60')), tmp_path)
@@ -121,8 +119,7 @@ def test_workers_and_processes_play_different_games(monkeypatch):
 
 
 @pytest.mark.parametrize('optimizer', ['shared_rmsprop', 'momentum_sgd'])
-def test_stopped_run_goes_on_with_all_that_workers_share(
-    optimizer, tmp_path):
+def test_stopped_run_goes_on_with_all_that_workers_share(optimizer, tmp_path):
   config = _config(algorithm='n_step_q')
   config = dataclasses.replace(
       config, asynchronous=dataclasses.replace(

@@ -179,8 +179,7 @@ def test_differences_name_each_value_that_differs():
     ('dataclasses.inspect.os.system.command = "true"',
      'binds dataclasses.inspect.os.system, which is no section')])
 @pytest.mark.parametrize('where', ['file', 'include', 'binding'])
-def test_nothing_is_imported_called_or_looked_up(
-    tmp_path, line, words, where):
+def test_nothing_is_imported_called_or_looked_up(tmp_path, line, words, where):
   text, bindings = f'{_HEADER}{line}\n', ()
   if where == 'include':
     (tmp_path / 'other.gin').write_text(text)
@@ -197,8 +196,7 @@ def test_nothing_is_imported_called_or_looked_up(
     "EnvironmentConfig.level = 'gym/a_trap:Foo-v0'",
     "AgentConfig.torso = 'a_trap'", "ExperimentConfig.algorithm = 'a_trap'",
     "EnvironmentConfig.level = 'a_trap/1'"])
-def test_what_a_file_names_is_not_imported_for_it(
-    tmp_path, monkeypatch, line):
+def test_what_a_file_names_is_not_imported_for_it(tmp_path, monkeypatch, line):
   (tmp_path / 'a_trap.py').touch()
   monkeypatch.syspath_prepend(tmp_path)
   config = _load(tmp_path, f'{_HEADER}config.{line}\n')

@@ -246,8 +246,7 @@ def test_nothing_is_left_where_it_could_not_begin(tmp_path):
 @pytest.mark.parametrize('file, is_kept', [
     ('metrics.jsonl', True), ('checkpoints/ckpt-7.index', True),
     ('checkpoints/agent.json', False)])
-def test_learning_is_never_removed_and_all_else_is(
-    place, file, is_kept):
+def test_learning_is_never_removed_and_all_else_is(place, file, is_kept):
   _fail_within(place, file)
   for name in file, 'config.gin':
     assert files.exists(f'{place}/{name}') == is_kept

@@ -56,8 +56,7 @@ def _not_blocking(stack):
     (_hung_up, _LOST.format('Input/output error')), (_not_blocking, '')])
 def test_program_goes_on_though_nobody_can_read(open_output, words):
   with contextlib.ExitStack() as stack:
-    with programs.running(
-        '-c', _CODE, stdout=open_output(stack)) as process:
+    with programs.running('-c', _CODE, stdout=open_output(stack)) as process:
       _, errors = process.communicate(timeout=programs.DEADLINE_SECS)
   assert (process.returncode, errors) == (0, f'{words}done True\n')
 

@@ -64,8 +64,7 @@ def test_command_that_does_not_train_is_named_with_its_last_words(
     (['--gin_binding=LearnerConfig.batch_sise = 8'],
      'did you mean LearnerConfig.batch_size?'),
 ])
-def test_bad_input_is_refused_before_anything_starts(
-    refused, arguments, words):
+def test_bad_input_is_refused_before_anything_starts(refused, arguments, words):
   assert words in refused(
       peer.main, '--command=true', r'--count=Steps (\d+)', *arguments)
 

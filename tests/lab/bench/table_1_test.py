@@ -24,8 +24,7 @@ _ROWS = list(table_1.PAPER_TABLE_1)
     (['--rows=a3c,dqn'], "between them, but has 'dqn'"),
     (['--json=/nowhere/result.json'], '/nowhere/result.json cannot be written'),
 ])
-def test_bad_input_is_refused_before_anything_starts(
-    refused, arguments, words):
+def test_bad_input_is_refused_before_anything_starts(refused, arguments, words):
   assert words in refused(table_1.main, *arguments)
 
 
@@ -95,8 +94,7 @@ def test_each_row_is_measured_once_beside_impala():
 # Turns.
 
 
-def test_one_run_is_awake_at_a_time_and_rounds_go_there_and_back(
-    monkeypatch):
+def test_one_run_is_awake_at_a_time_and_rounds_go_there_and_back(monkeypatch):
   awake, turns, closed = set(), [], []
 
   class Run:

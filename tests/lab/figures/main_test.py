@@ -28,8 +28,7 @@ def _slow(*values):
     ('curves', 'pong_one_change', 'epsilon_0.01')])
 @pytest.mark.slow
 @pytest.mark.nightly
-def test_display_is_redrawn_from_what_is_kept(
-    tmp_path, display, sweep, words):
+def test_display_is_redrawn_from_what_is_kept(tmp_path, display, sweep, words):
   ran = programs.run('lab.figures', display, f'testdata/sweeps/{sweep}',
                      f'--output={tmp_path}/x.png')
   assert ran.returncode == 0, ran.stderr
