@@ -13,8 +13,8 @@ class ImpalaConfig(fields.Section):
     discount: gamma.
     baseline_cost: weight of the baseline's loss.
     entropy_cost: weight of the entropy bonus at frame 0.
-    entropy_annealed_to: share of `entropy_cost` that is left at `total_frames`;
-      it falls over `OptimizerConfig.annealed_share` of the run. 1: it stays.
+    entropy_annealed_to: share of `entropy_cost` left at `total_frames`. Over
+      `OptimizerConfig.annealed_share` the cost falls linearly. 1: it stays.
     reward_clipping: how rewards are clipped in the loss: 'abs_one' to [-1, 1],
       'tanh_asymmetric' as in figure D.1, 'soft_asymmetric' as in the published
       code, or 'none'.

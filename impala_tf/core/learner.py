@@ -65,7 +65,7 @@ class Settings(NamedTuple):
   unroll_metrics: Sequence[str] = ()
   num_replayed: int = 0  # Replayed unrolls of a batch, its last; no new frames.
   learns_from_fresh: bool = True  # Whether it learns from the others.
-  annealed_share: float = 1.  # Share of the frames, the last, that anneal.
+  annealed_share: float = 1.  # Last share of the frames, in which values fall.
 
 
 class Learner:
@@ -78,8 +78,8 @@ class Learner:
     agent, optimizer: the parameters that are updated, and their slots.
     hyperparameters: variables that every update reads, so they may be assigned
       between two updates.
-    num_updates: int64 variable, number of calls of `update`, also of skipped
-      ones. Read it with `.numpy()`: over several devices `int()` fails.
+    num_updates: int64 variable, number of calls of `update`, also of those with
+      NaN, skipped. Read it with `.numpy()`: over several devices `int()` fails.
     num_frames: int64 variable, environment frames learned from by all learners
       of an update, read likewise.
   """

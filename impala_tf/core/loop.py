@@ -20,7 +20,7 @@ def train(batches: Iterator[Any], learner: interfaces.Learner,
 
   Callbacks are called in their order (`roles.learning` makes the list), and
   share only the `Update`. Batches are time-major. Returns whether the run is
-  done, or a callback has ended it with StopTraining, which skips those after.
+  done, or a callback has ended it with StopTraining; later ones are skipped.
   Each update is made within a context of `updating`.
   """
   while not is_done():

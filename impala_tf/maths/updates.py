@@ -9,8 +9,8 @@ def remaining_share(frames: int | tf.Tensor, total_frames: int,
                     annealed_share: float = 1.) -> tf.Tensor:
   """Computes what is left of an annealed value: 1, then a line to 0 at the end.
 
-  With an `annealed_share` of 1 the line begins at frame 0, as the learning
-  rate's in the paper (table G.1). `frames` are environment frames so far,
+  The line takes the last `annealed_share` of all frames; with 1 it begins at
+  frame 0, as in the paper (table G.1). `frames` are environment frames so far,
   `total_frames`, above 0, those of the whole run.
   """
   # In integers, because float32 rounds 199,999,999 to 200,000,000.

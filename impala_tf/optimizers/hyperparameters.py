@@ -35,7 +35,7 @@ class Hyperparameters(tf.Module):
     self.epsilon = _variable(config.optimizer.epsilon)
     self.entropy_cost = _variable(config.impala.entropy_cost)
     self._entropy_annealed_to = config.impala.entropy_annealed_to
-    # Computes what is left of annealed values, float32 []; the learner's own.
+    # Computes what is left of annealed values, float32 []; the learner sets it.
     self.remaining_share: Callable[[], tf.Tensor] = lambda: tf.constant(1.)
     self.max_gradient_norm: tf.Variable | None = None
     if config.optimizer.max_gradient_norm is not None:

@@ -133,6 +133,8 @@ def aggregates(results: Results) -> str:
     runs = list(group)
     suite = levels_lib.SUITES['atari57']
     games = list(dict.fromkeys(r.task for r in runs))
+    if len(games) < 2:  # Nothing to aggregate.
+      continue
     ours = [suite.human_normalised_score(r.task, r.score) for r in runs]
     papers = [suite.human_normalised_score(game, suite.paper[PAPERS][game])
               for game in games]

@@ -61,7 +61,7 @@ def test_seed_determines_the_parameters(level, instruction_length):
   assert parameters(1) == parameters(1) != parameters(2)
 
 
-def test_learning_rate_falls_over_the_annealed_share():
+def test_annealing_takes_the_share_that_the_config_gives():
   config = dataclasses.replace(
       _config(), optimizer=config_lib.OptimizerConfig(annealed_share=0.5))
   environment = experiment.make_environment(config, 1, 0, training=True)

@@ -404,7 +404,7 @@ def test_hyperparameters_are_read_at_every_update_and_nothing_is_retraced():
 @pytest.mark.parametrize('annealed_share,costs', [
     (1., (0.5, 0.40625, 0.3125, 0.21875, 0.125, 0.125)),
     (0.5, (0.5, 0.5, 0.5, 0.3125, 0.125, 0.125))])
-def test_entropy_cost_falls_linearly_with_the_frames_to_its_last_share(
+def test_entropy_cost_and_learning_rate_fall_linearly_with_the_frames(
     annealed_share, costs):
 
   def entropy_bonus(agent, unroll):
@@ -414,12 +414,16 @@ def test_entropy_cost_falls_linearly_with_the_frames_to_its_last_share(
 
   learner = _learner(
       _Scale, entropy_bonus, total_frames=4 * FRAMES_PER_UPDATE,
-      annealed=False, annealed_share=annealed_share, impala=config.ImpalaConfig(
+      annealed_share=annealed_share, impala=config.ImpalaConfig(
           entropy_cost=0.5, entropy_annealed_to=0.25))
   hyperparameters = learner.hyperparameters
   for expected in costs:
     assert hyperparameters.row()['entropy_cost'] == expected
-    assert learner.update(_unroll())['gradient_norm'] == expected
+    metrics = learner.update(_unroll())
+    assert metrics['gradient_norm'] == expected
+    np.testing.assert_allclose(
+        metrics['learning_rate'],
+        CONFIG.optimizer.learning_rate * (expected - 0.125) / 0.375, rtol=1e-6)
 
 
 @pytest.mark.parametrize('compile_step', [False, True])
