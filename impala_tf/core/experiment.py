@@ -111,7 +111,6 @@ def make_learner(config: config_lib.Config,
       hyperparameters, strategy,
       learner_lib.Settings(
           config.experiment.total_frames, optimizer.annealed,
-          environment.frames_per_step, compile_step,
+          optimizer.annealed_share, environment.frames_per_step, compile_step,
           (priorities.METRIC,) if config.has_priorities else (),
-          config.num_replayed, config.replay.replay_fraction < 1,
-          optimizer.annealed_share))
+          config.num_replayed, config.replay.replay_fraction < 1))

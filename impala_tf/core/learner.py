@@ -59,13 +59,13 @@ class Settings(NamedTuple):
   """Numbers and switches of a learner."""
   total_frames: int  # Frames after which an annealed learning rate is 0.
   annealed: bool  # Whether the learning rate falls linearly to 0.
+  annealed_share: float  # Last share of the frames, in which values fall.
   frames_per_step: int  # Environment frames in an agent step.
   compile_step: bool  # Compiles the step with XLA.
   # Names of metrics that `update` also returns by unroll, under 'unroll/'.
   unroll_metrics: Sequence[str] = ()
   num_replayed: int = 0  # Replayed unrolls of a batch, its last; no new frames.
   learns_from_fresh: bool = True  # Whether it learns from the others.
-  annealed_share: float = 1.  # Last share of the frames, in which values fall.
 
 
 class Learner:
@@ -187,9 +187,9 @@ class Learner:
     return {'gradient_norm': norm, 'learning_rate': self._learning_rate()}
 
   def _learning_rate(self) -> tf.Tensor:
-    hyperparameters, annealed = self.hyperparameters, self._settings.annealed
-    return hyperparameters.learning_rate * (
-        hyperparameters.remaining_share() if annealed else 1.)
+    share = (self.hyperparameters.remaining_share()
+             if self._settings.annealed else 1.)
+    return self.hyperparameters.learning_rate * share
 
   def _step(self, unroll: types.Unroll) -> dict[str, tf.Tensor]:
     gradients = self.gradients(unroll)

@@ -6,12 +6,13 @@ import tensorflow as tf
 
 
 def remaining_share(frames: int | tf.Tensor, total_frames: int,
-                    annealed_share: float = 1.) -> tf.Tensor:
+                    annealed_share: float) -> tf.Tensor:
   """Computes what is left of an annealed value: 1, then a line to 0 at the end.
 
-  The line takes the last `annealed_share` of all frames; with 1 it begins at
-  frame 0, as in the paper (table G.1). `frames` are environment frames so far,
-  `total_frames`, above 0, those of the whole run.
+  Returns float32 []. The line takes the last `annealed_share` of all frames,
+  from 0 (exclusive) to 1; with 1 it begins at frame 0, as in the paper (table
+  G.1). `frames` are environment frames so far, `total_frames`, above 0, those
+  of the whole run.
   """
   # In integers, because float32 rounds 199,999,999 to 200,000,000.
   remaining = tf.maximum(total_frames - tf.cast(frames, tf.int64), 0)

@@ -173,8 +173,8 @@ def _learner(compile_step):
           functools.partial(impala_popart.after_step, config=CONFIG)),
       lambda rate: rmsprop.RMSProp(rate, 0.9, lambda: 0.01),
       hyperparameters, strategy, learner_lib.Settings(
-          total_frames=10_000, annealed=True, frames_per_step=1,
-          compile_step=compile_step))
+          total_frames=10_000, annealed=True, annealed_share=1.,
+          frames_per_step=1, compile_step=compile_step))
 
 
 def _totals(agent, unroll):

@@ -68,7 +68,7 @@ def _learner(make_agent=_agent, loss_fn=_loss, strategy=None, after_step=None,
           max_gradient_norm=replaced.pop('max_gradient_norm', MAX_NORM)))
   momentum = replaced.pop('momentum', OPTIMIZER['momentum'])
   numbers = learner_lib.Settings(
-      total_frames=10 * FRAMES_PER_UPDATE, annealed=True,
+      total_frames=10 * FRAMES_PER_UPDATE, annealed=True, annealed_share=1.,
       frames_per_step=FRAMES_PER_STEP, compile_step=False)._replace(**replaced)
   with strategy.scope():
     agent = make_agent()
