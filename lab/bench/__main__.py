@@ -18,7 +18,6 @@ from lab.bench import measure
 from lab.bench import quiet
 from lab.bench import report
 from lab.bench import training
-from lab.bench import turns
 
 _DEFAULT_CONFIG = 'configs/atari/pong.gin'  # As in `impala_tf.cli.train`.
 
@@ -28,7 +27,6 @@ def _parse_args() -> argparse.Namespace:
   command_line.add_config(parser, 'what to measure', _DEFAULT_CONFIG)
   command_line.add_gin_binding(parser)
   program.add_import(parser)
-  turns.add_cores(parser)
   parser.add_argument('--seconds', type=float, default=60.,
                       help='of training to measure (default: %(default)s)')
   parser.add_argument('--json', metavar='FILE',
@@ -37,7 +35,6 @@ def _parse_args() -> argparse.Namespace:
 
 
 def _run(args: argparse.Namespace) -> None:
-  turns.use_cores(args.cores)
   if args.json:
     report.check_writable(args.json)
   if args.seconds <= 0:

@@ -267,7 +267,6 @@ def _parse_args() -> argparse.Namespace:
   turns_lib.add_flags(parser, rounds=5, secs=10., config=CONFIG)
   command_line.add_gin_binding(parser, 'changes one value of all rows',
                                'LearnerConfig.unroll_length = 100')
-  turns_lib.add_cores(parser)
   parser.add_argument('--environments', type=int, default=_NUM_ENVS,
                       help='of each run, and unrolls in a batch (default: '
                       '%(default)s, the paper\'s batch)')
@@ -326,7 +325,6 @@ def _run(args: argparse.Namespace) -> None:
   if args.rows:
     chosen = _names('--rows', f'{args.rows},{REFERENCE}', chosen)
   tasks = _names('--tasks', args.tasks, list(TASKS)) if args.tasks else None
-  turns_lib.use_cores(args.cores)
   config = gin_config.load(args.config, args.gin_binding)
   user_modules.load([_LEVELS])
   by_task = {name: _settings(

@@ -1,8 +1,6 @@
-"""Command-line flags of benchmarks: rounds, seconds, config and cores."""
+"""Command-line flags of benchmarks: rounds, seconds and config."""
 
 import argparse
-import os
-from typing import Optional
 
 from impala_tf import config as config_lib
 from impala_tf.cli import command_line
@@ -30,23 +28,3 @@ def check(args: argparse.Namespace) -> None:
         f'{args.seconds}')
   if args.json:
     report.check_writable(args.json)
-
-
-def add_cores(parser: argparse.ArgumentParser) -> None:
-  """Adds --cores, for `use_cores`."""
-  parser.add_argument('--cores', type=int,
-                      help='number of cores to use (default: all)')
-
-
-def use_cores(number: Optional[int]) -> None:
-  """Confines this process and its children to `number` of its cores.
-
-  None is all; raises UserError if there are fewer.
-  """
-  available = sorted(os.sched_getaffinity(0))
-  if number is None:
-    return
-  if not 1 <= number <= len(available):
-    raise config_lib.UserError(
-        f'--cores must be 1 to {len(available)}, but is {number}')
-  os.sched_setaffinity(0, available[:number])

@@ -20,6 +20,7 @@ from typing import Callable, Dict, List, Sequence
 
 import numpy as np
 
+from impala_tf.cli import command_line
 from impala_tf.cli import program
 from impala_tf.plots import intervals
 from impala_tf.runs import recorded_results
@@ -150,9 +151,10 @@ def aggregates(results: Results) -> str:
 
 def main() -> None:
   """Fills the tables of the pages named on the command line."""
+  parser = command_line.Parser(description=__doc__)
+  parser.add_argument('pages', metavar='PAGE.md', nargs='+', type=pathlib.Path)
   results = recorded_results.read(str(PATH))
-  for name in sys.argv[1:]:
-    page = pathlib.Path(name)
+  for page in parser.parse_args().pages:
     page.write_text(filled(page.read_text(encoding='utf-8'), results),
                     encoding='utf-8')
 

@@ -271,6 +271,10 @@ def test_updates_do_not_wait_for_a_server_that_was_stopped():
       publisher.publish(version)
       _until(lambda: reader.is_there() and reader.read(lambda parameters: None))
     assert time.monotonic() - start < 30  # It would never answer.
+    # A thread that waited for it would abort this process at its exit.
+    process.send_signal(signal.SIGCONT)
+    fetcher = weights.Fetcher(address, unrolls.variables(), may_share=False)
+    _until(lambda: fetcher.fetch() == 3)
 
 
 @pytest.mark.parametrize('may_share', [True, False])
