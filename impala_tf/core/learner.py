@@ -78,8 +78,8 @@ class Learner:
     agent, optimizer: the parameters that are updated, and their slots.
     hyperparameters: variables that every update reads, so they may be assigned
       between two updates.
-    num_updates: int64 variable, number of calls of `update`, also of those with
-      NaN, skipped. Read it with `.numpy()`: over several devices `int()` fails.
+    num_updates: int64 variable, number of calls of `update`; skipped updates
+      count, too. Read it with `.numpy()`: on several devices `int()` fails.
     num_frames: int64 variable, environment frames learned from by all learners
       of an update, read likewise.
   """
