@@ -4,6 +4,7 @@ Processes of a run are started with `python -m impala_tf`, which does the same.
 """
 
 import argparse
+import faulthandler
 import gc
 import importlib
 import sys
@@ -58,6 +59,7 @@ def main() -> None:
   """Runs the subcommand, and ends the process with its exit code."""
   # Looking for garbage as often as by default is 1/6 of TensorFlow's import.
   gc.set_threshold(50_000)
+  faulthandler.enable()  # A crash in C++ leaves Python's stacks in the log.
   sys.excepthook = _show_all_but_interrupts
   proxies.bypass_everywhere()
   # Here, since Ctrl-C may come while they are imported.

@@ -53,8 +53,7 @@ def learning_curves(
       label for _, lines in panels for label, _ in lines)))
   for axes, (title, lines) in zip(grid, panels):
     _draw_panel(axes, title, lines, styles)
-    suite = levels_lib.suite_of(title)
-    if suite:
+    if suite := levels_lib.suite_of(title):
       _draw_scores_of_others(axes, suite, suite.scored_level(title), [
           run for run in runs if title in run.levels])
   pictures.share_legend(figure, first=styles)

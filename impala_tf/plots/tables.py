@@ -44,9 +44,8 @@ def returns(runs: Sequence[runs_lib.Run]) -> str:
       points = run.curve(level)
       frames, value = points[-1] if points else (None, None)
       suite = levels_lib.suite_of(level)
-      normalised = None
-      if value is not None and suite:
-        normalised = suite.human_normalised_score(level, value)
+      normalised = (suite.human_normalised_score(level, value)
+                    if suite and value is not None else None)
       rows.append((run.label, level, frames, value, normalised))
   return suite_tables.table(
       ['run', 'level', 'frames of it', 'return', 'human-normalised'], rows,

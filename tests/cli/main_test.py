@@ -1,6 +1,7 @@
 """The command `impala-tf`: verbs, --help in no time, and completion."""
 
 import os
+import re
 import signal
 
 import pytest
@@ -106,3 +107,11 @@ def test_interrupt_while_a_program_starts_shows_no_trace():
 def test_module_of_a_verb_is_no_program_and_names_the_command(tmp_path):
   ran = programs.run('impala_tf.cli.train', '--help', cwd=tmp_path)
   assert programs.error_line(ran).endswith('run python -m impala_tf train')
+
+
+def test_crash_in_c_shows_where_python_was(tmp_path):
+  (tmp_path / 'mine.py').write_text('import os\nos.abort()\n')
+  ran = programs.run('impala_tf', 'role', 'learner', '--address=localhost:1',
+                     f'--import={tmp_path / "mine.py"}')
+  assert ran.returncode == -signal.SIGABRT
+  assert re.search(r'Fatal.*: Aborted(?s:.)*mine\.py", line 2', ran.stderr)
