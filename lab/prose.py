@@ -15,7 +15,7 @@ import pathlib
 import re
 import sys
 import tokenize
-from typing import Dict, Iterator, List, NamedTuple, Sequence
+from typing import Iterator, NamedTuple, Sequence
 
 MAX_WORDS = 25
 _IF = "'if' or 'when'"
@@ -47,7 +47,7 @@ class Text(NamedTuple):
 
 def _paragraphs(first_line: int, lines: Sequence[str]) -> Iterator[Text]:
   """Yields paragraphs without indented code; an entry of a list begins one."""
-  words: List[str] = []
+  words: list[str] = []
   begin, in_code = first_line, False
   for number, line in enumerate(lines, first_line):
     ends = not line.strip() or bool(_SECTION.match(line))
@@ -74,9 +74,9 @@ def _of_python(source: str) -> Iterator[Text]:
       if token.type == tokenize.COMMENT})
 
 
-def _of_comments(comments: Dict[int, str]) -> Iterator[Text]:
+def _of_comments(comments: dict[int, str]) -> Iterator[Text]:
   """Yields paragraphs of comments by line; neighbours belong together."""
-  block: List[str] = []
+  block: list[str] = []
   for number, text in sorted(comments.items()):
     block.append(text.lstrip('#').strip())
     if number + 1 not in comments:
@@ -89,8 +89,7 @@ def _of_markdown(source: str) -> Iterator[Text]:
   for line in source.split('\n'):
     is_fence = line.lstrip().startswith('```')
     in_code ^= is_fence
-    is_prose = not in_code and not line.lstrip().startswith(
-        ('```', *_NO_PROSE))
+    is_prose = not in_code and not line.lstrip().startswith(('```', *_NO_PROSE))
     lines.append(line if is_prose else '')
   yield from _paragraphs(1, lines)
 

@@ -76,8 +76,7 @@ def _drain(config: config_lib.Config, spec: types.Unroll, port: int) -> None:
   No writer takes any of the cores meanwhile.
   """
   number = _DRAINED_BATCHES * config.num_fresh
-  server = queue_lib.make_server(
-      [queue_lib.make_queue(spec, number)], port)
+  server = queue_lib.make_server([queue_lib.make_queue(spec, number)], port)
   address = f'localhost:{server.port}'
   writer = transport.make_writer(config, address, spec)
   unrolls = itertools.cycle(parts.record_unrolls(config, 64))
@@ -102,14 +101,12 @@ def _drain(config: config_lib.Config, spec: types.Unroll, port: int) -> None:
 def main():
   role, config, port = worker.parse_args(
       __doc__, ('reader', 'writer', 'drain'), has_port=True)
-  sizing.set_threads(
-      1 if role == 'writer' else config.learner.num_threads)
+  sizing.set_threads(1 if role == 'writer' else config.learner.num_threads)
   environment = experiment.make_environment(config, 1, seed=0, training=True)
   spec = experiment.make_unroll_spec(
       config, environment, experiment.make_agent(config, environment))
   environment.close()
-  {'reader': _read, 'writer': _write, 'drain': _drain}[role](
-      config, spec, port)
+  {'reader': _read, 'writer': _write, 'drain': _drain}[role](config, spec, port)
 
 
 if __name__ == '__main__':

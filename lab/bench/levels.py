@@ -15,7 +15,7 @@ import functools
 import statistics
 import sys
 import time
-from typing import Any, Dict, List, NamedTuple, Sequence
+from typing import Any, NamedTuple, Sequence
 
 import numpy as np
 import psutil
@@ -39,22 +39,16 @@ COLUMNS = ('level', 'steps_per_sec', 'steps_per_sec_with_resets',
            'step_cpu_ms', 'reset_cpu_secs_median', 'mib', 'episode_steps',
            'episode_return', 'return_standard_error', 'error')
 
-Row = Dict[str, Any]
+Row = dict[str, Any]
 
 
 class Step(NamedTuple):
-  """A step of a single environment.
-
-  Attributes:
-    secs: time that it took, with the reset if it ended an episode.
-    cpu_secs: CPU time of the environment's process and of its ended children,
-      such as compilers of maps, in ticks of 10 ms.
-    has_reset: whether it ended an episode, or is the reset before the first.
-    reward: reward of the step.
-  """
-  secs: float
+  """A step of a single environment."""
+  secs: float  # With the reset if it ended an episode.
+  # Of the environment's process and of its ended children, such as compilers of
+  # maps, in ticks of 10 ms.
   cpu_secs: float
-  has_reset: bool
+  has_reset: bool  # Whether it ended an episode, or is the first reset.
   reward: float
 
 
@@ -83,9 +77,9 @@ def play(level: str, config: config_lib.Config, num_steps: int,
 
 
 def _play(workers: env_processes.Workers, process: psutil.Process,
-          num_steps: int, num_episodes: int) -> List[Step]:
+          num_steps: int, num_episodes: int) -> list[Step]:
   rng = np.random.default_rng(0)
-  steps: List[Step] = []
+  steps: list[Step] = []
   start, cpu_secs = time.perf_counter(), sum(process.cpu_times()[:4])
   while len(steps) <= num_steps or (
       sum(step.has_reset for step in steps) <= num_episodes):

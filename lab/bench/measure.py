@@ -2,7 +2,7 @@
 
 import contextlib
 import statistics
-from typing import Any, Dict, List, Mapping, NamedTuple, Sequence
+from typing import Any, Mapping, NamedTuple, Sequence
 
 from impala_tf import config as config_lib
 from impala_tf.runs import gin_config
@@ -34,20 +34,14 @@ _DISTRIBUTION_SECS = 1.
 _PASSES_A_ROUND = 3
 _SETTLE_SECS = 30.
 
-Result = Dict[str, Any]
+Result = dict[str, Any]
 
 
 class Setting(NamedTuple):
-  """A configuration that is measured.
-
-  Attributes:
-    name: title of the setting, for people.
-    config_path: path of a .gin file.
-    bindings: values that replace those of the file.
-  """
-  name: str
-  config_path: str
-  bindings: Sequence[str] = ()
+  """A configuration that is measured."""
+  name: str  # For people.
+  config_path: str  # Of a .gin file.
+  bindings: Sequence[str] = ()  # Replace values of the file.
 
   def config(self) -> config_lib.Config:
     """Returns the config, fitted to the machine."""
@@ -75,10 +69,9 @@ class _Parts(contextlib.ExitStack):
                      'learner')
         if is_atari or name != 'emulator'}
     self._distribution = {
-        name: self._start('lab.bench.parameters', name, config_path,
-                          other_port)
+        name: self._start('lab.bench.parameters', name, config_path, other_port)
         for name in ('publish', 'fetch')}
-    self.facts: Dict[str, str] = {}
+    self.facts: dict[str, str] = {}
     for started in (*self._writers, self._reader, *self._single.values(),
                     *self._distribution.values()):
       self.facts.update(started.wait_until_ready())
@@ -88,7 +81,7 @@ class _Parts(contextlib.ExitStack):
     self.callback(started.close)
     return started
 
-  def measure(self, updates_per_sec: float) -> Dict[str, float]:
+  def measure(self, updates_per_sec: float) -> dict[str, float]:
     """Returns each part's CPU-ms per agent step, at the run's update rate."""
     costs = {}
     for name, part in self._single.items():
@@ -144,7 +137,7 @@ def run(setting: Setting, secs: float) -> Result:
     run_.go_on()
     settling = run_.measure(_SETTLE_SECS)
     applied = speedups.in_force(config, run_.actor_pids(), parts.facts)
-    windows: List[training.Window] = []
+    windows: list[training.Window] = []
     costs, data_plane = [], []
     while sum(window.secs for window in windows) < secs:
       run_.hold()
@@ -180,8 +173,8 @@ def updates_per_sec(config: config_lib.Config,
 
 
 def summarise(config: config_lib.Config, cores: int,
-              windows: List[training.Window], costs: List[Dict[str, float]],
-              data_plane_steps_per_sec: List[float]) -> Result:
+              windows: list[training.Window], costs: list[dict[str, float]],
+              data_plane_steps_per_sec: list[float]) -> Result:
   """Computes the reported numbers from measurements.
 
   Args:
@@ -250,7 +243,7 @@ def summarise(config: config_lib.Config, cores: int,
   }
 
 
-def _steps_per_sec(parts: Dict[str, float], cores: int) -> float:
+def _steps_per_sec(parts: dict[str, float], cores: int) -> float:
   """Computes the agent steps per second that `parts` (CPU-ms a step) allow."""
   learner = sum(parts[name] for name in LEARNER_PARTS)
   total = learner + sum(parts[name] for name in ACTOR_PARTS)

@@ -9,7 +9,7 @@ done once a second however many updates there are (`weights`).
 
 import itertools
 import time
-from typing import Iterator, List
+from typing import Iterator
 
 from impala_tf import config as config_lib
 from impala_tf.agents import agent as agent_lib
@@ -73,7 +73,7 @@ def _fetch(config: config_lib.Config, port: int) -> None:
   variables = [
       _make_agent(config, precision.of_actor(config)).published_variables
       for _ in range(sizing.fitted(config.actor.num_actors))]
-  fetchers: List[weights.Fetcher] = []
+  fetchers: list[weights.Fetcher] = []
 
   def measure(secs, updates_per_sec):
     if not fetchers:  # Not before: now the server is there.

@@ -3,7 +3,7 @@
 Started by the benchmark: `python -m lab.bench.parts NAME CONFIG.gin`.
 """
 
-from typing import Callable, Dict, List, NamedTuple
+from typing import Callable, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -28,15 +28,10 @@ _EMULATOR_STEPS = 16
 
 
 class Part(NamedTuple):
-  """A part of an agent step that is ready to be measured.
-
-  Attributes:
-    run: function that does its work once; returns the number of agent steps.
-    facts: function that returns, once the part has run, which of several ways
-      it took, by name; see `speedups`.
-  """
-  run: Callable[[], int]
-  facts: Callable[[], Dict[str, str]] = dict
+  """A part of an agent step that is ready to be measured."""
+  run: Callable[[], int]  # Does its work once; returns the number of steps.
+  # Returns, once it has run, which of several ways it took; see `speedups`.
+  facts: Callable[[], dict[str, str]] = dict
 
 
 def _make_environment(config: config_lib.Config):
@@ -45,7 +40,7 @@ def _make_environment(config: config_lib.Config):
 
 
 def record_unrolls(config: config_lib.Config,
-                   number: int) -> List[packing.PackedUnroll]:
+                   number: int) -> list[packing.PackedUnroll]:
   """Plays and returns at least `number` unrolls, with an untrained agent."""
   environment = _make_environment(config)
   agent = experiment.make_agent(config, environment)
@@ -121,8 +116,7 @@ def _environment(config: config_lib.Config) -> Part:
 def _play(config: config_lib.Config):
   """Plays an unroll; returns the policy, an unroll buffer, and T+1 steps."""
   environment = _make_environment(config)
-  agent = experiment.make_agent(
-      config, environment, precision.of_actor(config))
+  agent = experiment.make_agent(config, environment, precision.of_actor(config))
   policy = policy_lib.Policy(agent, environment.num_envs, seed=0)
   counter = policy_lib.EpisodeCounter(environment.num_envs)
   timestep = environment.reset()
@@ -172,8 +166,7 @@ def _assembly(config: config_lib.Config) -> Part:
 def _make_batch(config: config_lib.Config, spec: types.Unroll):
   """Sends recorded unrolls through a queue; returns them as a batch."""
   batch_size = config.learner.batch_size
-  server = queue_lib.make_server(
-      [queue_lib.make_queue(spec, batch_size)], None)
+  server = queue_lib.make_server([queue_lib.make_queue(spec, batch_size)], None)
   address = f'localhost:{server.port}'
   writer = queue_lib.UnrollWriter(address, spec)
   for unroll in record_unrolls(config, batch_size)[:batch_size]:
@@ -216,8 +209,7 @@ PARTS = {
 
 def main():
   name, config, _ = worker.parse_args(__doc__, PARTS)
-  sizing.set_threads(
-      config.learner.num_threads if name == 'learner' else 1)
+  sizing.set_threads(config.learner.num_threads if name == 'learner' else 1)
   part = PARTS[name](config)
   for _ in range(_WARM_UP_CALLS):
     part.run()

@@ -19,7 +19,7 @@ import subprocess
 import sys
 import threading
 import time
-from typing import Deque, Dict, List, NamedTuple
+from typing import NamedTuple
 
 import psutil
 
@@ -38,14 +38,9 @@ _NUM_LAST_LINES = 5
 
 
 class Speed(NamedTuple):
-  """Speed and CPU cost of a training run.
-
-  Attributes:
-    frames_per_sec: environment frames a second that were learned from.
-    cpu_secs_per_1000_frames: CPU time of all its processes.
-  """
-  frames_per_sec: float
-  cpu_secs_per_1000_frames: float
+  """Speed and CPU cost of a training run."""
+  frames_per_sec: float  # Environment frames that were learned from.
+  cpu_secs_per_1000_frames: float  # Of all its processes.
 
 
 class _Mark(NamedTuple):
@@ -79,7 +74,7 @@ def measure(command: str, count: str, frames_per_count: float, secs: float,
       _START_SECS + 2 * (warm_up_secs + secs), training.kill, [process])
   deadline.start()
   first, marks = None, []
-  last_lines: Deque[str] = collections.deque(maxlen=_NUM_LAST_LINES)
+  last_lines: collections.deque[str] = collections.deque(maxlen=_NUM_LAST_LINES)
   try:
     for line in process.stdout:
       last_lines.append(line)
@@ -160,7 +155,7 @@ def _run(args: argparse.Namespace) -> None:
   _check(args)
   quiet.warn()
   run = training.TrainingRun(args.config, args.gin_binding)
-  speeds: Dict[str, List[Speed]] = {'peer': [], 'impala_tf': []}
+  speeds: dict[str, list[Speed]] = {'peer': [], 'impala_tf': []}
   try:
     run.measure(_WARM_UP_SECS)
     for _ in range(args.rounds):

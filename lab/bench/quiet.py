@@ -3,7 +3,7 @@
 import os
 import sys
 import time
-from typing import NamedTuple, Optional
+from typing import NamedTuple
 
 import psutil
 
@@ -15,14 +15,9 @@ _MAX_LOAD = 0.5  # A core.
 
 
 class CoreTimes(NamedTuple):
-  """Times of all cores that this process may use, added up.
-
-  Attributes:
-    busy_secs: time in which they ran any process.
-    stolen_secs: time that the host gave to others.
-  """
-  busy_secs: float
-  stolen_secs: float
+  """Times of all cores that this process may use, added up."""
+  busy_secs: float  # In which they ran any process.
+  stolen_secs: float  # That the host gave to others.
 
   def __sub__(self, other: 'CoreTimes') -> 'CoreTimes':
     return CoreTimes(self.busy_secs - other.busy_secs,
@@ -53,7 +48,7 @@ def warn() -> None:
     print(f'warning: {warning}', file=sys.stderr, flush=True)
 
 
-def explain(share: float, load: float, cores: int) -> Optional[str]:
+def explain(share: float, load: float, cores: int) -> str | None:
   """Returns a line on why a machine is busy; None if it is quiet.
 
   `share` of the cores is used by other processes; `load` is the load average of

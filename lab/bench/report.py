@@ -2,7 +2,7 @@
 
 import json
 import os
-from typing import Any, Dict, Sequence
+from typing import Any, Sequence
 
 import rich.box
 import rich.console
@@ -84,16 +84,13 @@ def show(result: measure.Result) -> None:
         for number, speed in result['computed_frames_per_sec'].items()),
       ('idle share of the cores', f'{result["idle_share"]:.3f}'),
       ('share of the cores that the host took for others',
-       f'{result["stolen_share"]:.3f}'),
-      ('CPU-seconds per 1,000 frames',
+       f'{result["stolen_share"]:.3f}'), ('CPU-seconds per 1,000 frames',
        f'{result["cpu_secs_per_1000_frames"]:.3f}'),
       ('share of the cores that other processes took',
-       f'{result["others_share"]:.3f}'),
-      ('policy lag (updates, mean)',
+       f'{result["others_share"]:.3f}'), ('policy lag (updates, mean)',
        f'{result["policy_lag_updates_mean"]:.2f}'),
       ('learner\'s time spent waiting', f'{result["learner_wait_share"]:.3f}'),
-      ('memory of all processes (peak, MiB)',
-       f'{result["peak_pss_mib"]:,.0f}'),
+      ('memory of all processes (peak, MiB)', f'{result["peak_pss_mib"]:,.0f}'),
       ('start to first update (s)',
        f'{result["start_to_first_update_secs"]:.1f}'),
       ('data plane alone, frames/s',
@@ -107,7 +104,7 @@ def show(result: measure.Result) -> None:
   _print(table)
 
 
-def show_peer(results: Dict[str, Dict[str, float]]) -> None:
+def show_peer(results: dict[str, dict[str, float]]) -> None:
   """Prints the speeds of two trainings, and the ratio of second to first."""
   names = list(results)
   table = _table('', *names, 'times')
@@ -120,7 +117,7 @@ def show_peer(results: Dict[str, Dict[str, float]]) -> None:
   _print(table)
 
 
-def show_levels(rows: Sequence[Dict[str, Any]]) -> None:
+def show_levels(rows: Sequence[dict[str, Any]]) -> None:
   """Prints a table with a line for each level, see `levels.summarise`."""
   table = _table('', 'steps/s', 'with resets', 'reset (s)', 'worst',
                  'CPU-ms a step', 'CPU-s a reset', 'MiB', 'episode', 'return')
@@ -142,7 +139,7 @@ def show_levels(rows: Sequence[Dict[str, Any]]) -> None:
     print(error, flush=True)
 
 
-def show_table_1(title: str, rows: Dict[str, Dict[str, Any]]) -> None:
+def show_table_1(title: str, rows: dict[str, dict[str, Any]]) -> None:
   """Prints the rows of one task beside the paper's, see `table_1`."""
   table = _table(title, 'frames/s', '÷ IMPALA', 'from, to', 'CPU-s per 1,000',
                  'cores', 'lag', 'MiB', 'paper (CPU/GPU)',

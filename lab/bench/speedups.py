@@ -7,7 +7,7 @@ and machine, by the run's own code.
 import contextlib
 import os
 import pathlib
-from typing import Any, Callable, Dict, List, Mapping, Sequence
+from typing import Any, Callable, Mapping, Sequence
 
 from impala_tf import config as config_lib
 from impala_tf.runtime import precision
@@ -18,7 +18,7 @@ _NOT_SEEN = 'not seen: the actors had just ended'
 
 
 def in_force(config: config_lib.Config, actor_pids: Sequence[int],
-             facts: Mapping[str, str]) -> Dict[str, str]:
+             facts: Mapping[str, str]) -> dict[str, str]:
   """Returns the state of each speed-up by its name.
 
   Args:
@@ -36,7 +36,7 @@ def in_force(config: config_lib.Config, actor_pids: Sequence[int],
   }
 
 
-def _see(look: Callable[[int], Any], pids: Sequence[int]) -> List[Any]:
+def _see(look: Callable[[int], Any], pids: Sequence[int]) -> list[Any]:
   """Returns `look(pid)` of each process that has not ended meanwhile."""
   seen = []
   for pid in pids:

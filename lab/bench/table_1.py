@@ -11,7 +11,7 @@ import argparse
 import contextlib
 import statistics
 import sys
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, Mapping, NamedTuple, Sequence
 
 from impala_tf import config as config_lib
 from impala_tf.cli import command_line
@@ -33,20 +33,14 @@ _LEVELS = 'lab.bench.table_1_levels'
 _NUM_ENVS = 32  # "batch size 32": each has an unroll in a batch of A2C.
 REFERENCE = 'impala'
 
-Result = Dict[str, Any]
+Result = dict[str, Any]
 
 
 class Paper(NamedTuple):
-  """The paper's numbers in a row of table 1.
-
-  Attributes:
-    cpus: CPUs of the machine.
-    gpus: GPUs of it.
-    frames_per_sec: on task 1 and task 2, 4 for an agent step.
-  """
-  cpus: int
+  """The paper's numbers in a row of table 1."""
+  cpus: int  # Of the machine.
   gpus: int
-  frames_per_sec: Sequence[float]
+  frames_per_sec: Sequence[float]  # On task 1 and task 2, 4 an agent step.
 
 
 # Espeholt et al. 2018, table 1, single machine: seekavoid_arena_01 is task 1,
@@ -64,16 +58,10 @@ _PAPER_REFERENCES = {0: 'impala', 1: 'impala_dynamic_batch'}
 
 
 class Task(NamedTuple):
-  """A task that all rows are measured on.
-
-  Attributes:
-    level: name of its level.
-    title: what its steps are like.
-    papers: which of the paper's tasks its steps are like: 0 for task 1, even
-      ones, or 1 for task 2, uneven ones.
-  """
+  """A task that all rows are measured on."""
   level: str
-  title: str
+  title: str  # Says how its steps are.
+  # The paper's task with such steps: 0 is task 1, even ones; 1 task 2, uneven.
   papers: int
 
 
@@ -89,18 +77,13 @@ TASKS = {
 
 
 class Row(NamedTuple):
-  """A row to measure: its title and the bindings of its config.
-
-  Attributes:
-    title: name for people.
-    bindings: what makes a run one of this row.
-  """
+  """A row to measure."""
   title: str
-  bindings: Sequence[str]
+  bindings: Sequence[str]  # Make a run one of this row.
 
 
 def rows(num_envs: int, cores: int, unroll_length: int,
-         steps_batches: bool = False) -> Dict[str, Row]:
+         steps_batches: bool = False) -> dict[str, Row]:
   """Lists rows by name, in the paper's order.
 
   `num_envs` and `cores` are those of each run. `steps_batches`: whether the
@@ -158,7 +141,7 @@ def paper_numbers(name: str, task: Task) -> Result:
           'paper_ratio': speed / reference.frames_per_sec[task.papers]}
 
 
-def groups(names: Sequence[str], together: int) -> List[List[str]]:
+def groups(names: Sequence[str], together: int) -> list[list[str]]:
   """Divides rows into groups of `together`, or fewer, each with IMPALA."""
   others = [name for name in names if name != REFERENCE]
   size = together - 1
@@ -167,7 +150,7 @@ def groups(names: Sequence[str], together: int) -> List[List[str]]:
 
 
 def _settings(task: Task, names: Sequence[str], unroll_length: int,
-              args: argparse.Namespace) -> Dict[str, measure.Setting]:
+              args: argparse.Namespace) -> dict[str, measure.Setting]:
   """Makes settings of rows; raises ConfigError if one cannot be trained."""
   every = rows(args.environments, sizing.num_cores(), unroll_length,
                factory.known_domain(task.level).steps_batches)
@@ -182,26 +165,21 @@ def _settings(task: Task, names: Sequence[str], unroll_length: int,
 
 
 class Measured(NamedTuple):
-  """A run's measurements.
-
-  Attributes:
-    windows: stretches of training, one a round.
-    peak_pss_mib: see `training.TrainingRun`.
-  """
-  windows: List[training.Window]
-  peak_pss_mib: float
+  """A run's measurements."""
+  windows: list[training.Window]  # One a round.
+  peak_pss_mib: float  # See `training.TrainingRun`.
 
 
-def _in_turns(names: Sequence[str], rounds: int) -> List[str]:
+def _in_turns(names: Sequence[str], rounds: int) -> list[str]:
   """Lists runs in the order of measurement, which reverses in each round."""
-  order: List[str] = []
+  order: list[str] = []
   for number in range(rounds):
     order += reversed(names) if number % 2 else names
   return order
 
 
 def measure_in_turns(settings: Mapping[str, measure.Setting], rounds: int,
-                     secs: float) -> Dict[str, Measured]:
+                     secs: float) -> dict[str, Measured]:
   """Measures real runs in turns, while all the others are suspended.
 
   A first turn of `secs`, in which queues fill and graphs are traced, does not
@@ -215,7 +193,7 @@ def measure_in_turns(settings: Mapping[str, measure.Setting], rounds: int,
       runs[name].hold()
     for run_ in runs.values():
       _turn(run_, secs)
-    windows: Dict[str, List[training.Window]] = {name: [] for name in runs}
+    windows: dict[str, list[training.Window]] = {name: [] for name in runs}
     for name in _in_turns(list(runs), rounds):
       windows[name].append(_turn(runs[name], secs))
     return {name: Measured(windows[name], run_.peak_pss_mib)
@@ -231,7 +209,7 @@ def _turn(run_: training.TrainingRun, secs: float) -> training.Window:
     run_.hold()
 
 
-def summarise(measured: Mapping[str, Measured]) -> Dict[str, Result]:
+def summarise(measured: Mapping[str, Measured]) -> dict[str, Result]:
   """Computes speed, ratio, cost, lag and memory of each run.
 
   `cores` is the number that its processes used; `policy_lag_updates` the mean
@@ -284,7 +262,7 @@ def _parse_args() -> argparse.Namespace:
   return parser.parse_args()
 
 
-def _names(flag: str, text: str, known: Sequence[str]) -> List[str]:
+def _names(flag: str, text: str, known: Sequence[str]) -> list[str]:
   """Parses comma-separated names; returns them in the order of `known`."""
   names = text.split(',')
   for name in names:
@@ -295,7 +273,7 @@ def _names(flag: str, text: str, known: Sequence[str]) -> List[str]:
   return [name for name in known if name in names]
 
 
-def _problem(task: Task) -> Optional[str]:
+def _problem(task: Task) -> str | None:
   """Returns why a task cannot be measured here; None if it can."""
   try:
     factory.check_level(task.level)
@@ -304,7 +282,7 @@ def _problem(task: Task) -> Optional[str]:
   return None
 
 
-def _installed() -> List[str]:
+def _installed() -> list[str]:
   """Returns names of tasks that can be measured here; prints the others."""
   problems = {name: _problem(task) for name, task in TASKS.items()}
   if problems['vizdoom_basic'] is None:
@@ -334,7 +312,7 @@ def _run(args: argparse.Namespace) -> None:
   results = {'machine': cores.machine(), 'cores': sizing.num_cores(),
              'environments': args.environments, 'tasks': {}}
   for name, settings in by_task.items():
-    measured: Dict[str, Result] = {}
+    measured: dict[str, Result] = {}
     for group in groups(chosen, args.together):
       measured.update(summarise(measure_in_turns(
           {row: settings[row] for row in group}, args.rounds, args.seconds)))

@@ -40,8 +40,7 @@ class BusyEnvironment(environment.BatchedEnvironment):
   def _step(self, actions: np.ndarray) -> dm_env.TimeStep:
     is_last = self._rng.random(self.num_envs) < 1 / _EPISODE_STEPS
     # The thread's own time: a process that waits for a core does no work.
-    end = time.thread_time() + np.where(
-        is_last, RESTART_SECS, STEP_SECS).sum()
+    end = time.thread_time() + np.where(is_last, RESTART_SECS, STEP_SECS).sum()
     while time.thread_time() < end:
       pass
     return self._row._replace(

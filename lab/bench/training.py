@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from typing import Callable, Dict, List, NamedTuple, Sequence, Tuple
+from typing import Callable, NamedTuple, Sequence
 
 import psutil
 
@@ -29,30 +29,22 @@ def raise_on_sigterm() -> None:
 
 
 class Window(NamedTuple):
-  """A stretch of training from one row of metrics to another.
-
-  Attributes:
-    frames: environment frames that were learned from.
-    secs: wall time.
-    cpu_secs: CPU time of each role: 'learner', 'actors', 'supervisor' or, in a
-      single process, 'in_process'.
-    stolen_secs: time of all this process's cores that the host gave to others.
-    busy_secs: time in which these cores ran any process, this run's or others.
-    rows: rows of metrics, without the one that the window began with.
-  """
-  frames: int
-  secs: float
-  cpu_secs: Dict[str, float]
-  stolen_secs: float
-  busy_secs: float
-  rows: List[metrics.Row]
+  """A stretch of training from one row of metrics to another."""
+  frames: int  # Environment frames that were learned from.
+  secs: float  # Wall time.
+  # CPU time of each role: 'learner', 'actors', 'supervisor' or, in a single
+  # process, 'in_process'.
+  cpu_secs: dict[str, float]
+  stolen_secs: float  # Of its cores, in which the host served others.
+  busy_secs: float  # Of these cores, in which they ran any process.
+  rows: list[metrics.Row]  # Without the one that the window began with.
 
 
 # Errors of a look at a process that has ended since it was listed.
 _ENDED = psutil.NoSuchProcess, FileNotFoundError, ProcessLookupError
 
 
-def process_tree(process: psutil.Process) -> List[psutil.Process]:
+def process_tree(process: psutil.Process) -> list[psutil.Process]:
   """Lists a process and its descendants; empty if the process has ended."""
   try:
     return [process, *process.children(recursive=True)]
@@ -120,12 +112,12 @@ class TrainingRun:
         busy_secs=cores.busy_secs,
         rows=rows[1:])
 
-  def actor_pids(self) -> List[int]:
+  def actor_pids(self) -> list[int]:
     """Returns the actors' process ids; empty if the run is one process."""
     return [process.pid for role, process in self._by_role()
             if role == 'actors']
 
-  def pss_mib(self) -> Dict[str, float]:
+  def pss_mib(self) -> dict[str, float]:
     """Returns the memory of each role; shared pages are counted once."""
     return self._sum_by_role(
         lambda process: process.memory_full_info().pss / 2**20)
@@ -147,14 +139,14 @@ class TrainingRun:
     kill(self._train)
     self._directory.cleanup()
 
-  def _cpu_secs(self) -> Dict[str, float]:
+  def _cpu_secs(self) -> dict[str, float]:
     def cpu_secs(process):
       # With that of children that have ended, such as compilers of maps.
       return sum(process.cpu_times()[:4])
     return self._sum_by_role(cpu_secs)
 
   def _sum_by_role(self, measure: Callable[[psutil.Process], float]
-                   ) -> Dict[str, float]:
+                   ) -> dict[str, float]:
     # A role is 0 while its processes have died and are not yet there again.
     sums = collections.defaultdict(float, dict.fromkeys(self._roles, 0.))
     for role, process in self._by_role():
@@ -164,7 +156,7 @@ class TrainingRun:
       return {'in_process': sums['supervisor']}
     return sums
 
-  def _by_role(self) -> List[Tuple[str, psutil.Process]]:
+  def _by_role(self) -> list[tuple[str, psutil.Process]]:
     roles = []
     for process in process_tree(self._train):
       role, command = 'supervisor', []
@@ -175,7 +167,7 @@ class TrainingRun:
       roles.append((role, process))
     return roles
 
-  def _next_rows(self) -> List[metrics.Row]:
+  def _next_rows(self) -> list[metrics.Row]:
     """Waits until rows of metrics are written, and returns them."""
     deadline = time.monotonic() + _START_TIMEOUT_SECS
     while True:

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 import types
-from typing import Callable, Dict, Iterable, Mapping, Optional, Sequence, Tuple
+from typing import Callable, Iterable, Mapping, Sequence
 
 from impala_tf import config as config_lib
 from impala_tf.cli import program
@@ -15,13 +15,13 @@ from impala_tf.runtime import local
 from impala_tf.runtime import sizing
 from impala_tf.runtime import user_modules
 
-Measurement = Dict[str, float]
+Measurement = dict[str, float]
 
 _READY = 'ready'
 
 
 def parse_args(description: str, names: Iterable[str], has_port: bool = False
-               ) -> Tuple[str, config_lib.Config, Optional[int]]:
+               ) -> tuple[str, config_lib.Config, int | None]:
   """Parses a worker's command line: NAME CONFIG.gin [PORT] [--import=FILE.py].
 
   `names` are the possible measurements. Returns name, config fitted to the
@@ -79,7 +79,7 @@ class Worker:
     self._questions = self._process.stdin
     self._answers = self._process.stdout
 
-  def wait_until_ready(self) -> Dict[str, str]:
+  def wait_until_ready(self) -> dict[str, str]:
     """Waits until the process has warmed up, and returns its facts."""
     return json.loads(self._read())[_READY]
 

@@ -8,7 +8,7 @@ import argparse
 import math
 import pathlib
 import sys
-from typing import Any, Callable, List, Sequence, Tuple
+from typing import Any, Callable, Sequence
 
 from impala_tf import config as config_lib
 from impala_tf.cli import command_line
@@ -84,7 +84,7 @@ def _parse_args() -> argparse.Namespace:
   return parser.parse_args()
 
 
-def _numbers(text: str) -> List[float]:
+def _numbers(text: str) -> list[float]:
   """Parses comma-separated numbers."""
   try:
     return [float(number) for number in text.split(',')]
@@ -94,7 +94,7 @@ def _numbers(text: str) -> List[float]:
 
 
 def _read(path: pathlib.Path
-          ) -> Tuple[List[results_lib.Result], List[results_lib.Result]]:
+          ) -> tuple[list[results_lib.Result], list[results_lib.Result]]:
   """Reads finished and failed runs; raises UserError if none is finished."""
   try:
     text = path.read_text(encoding='utf-8')

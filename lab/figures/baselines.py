@@ -7,7 +7,7 @@ directory of a sweep and its results.
 import itertools
 import math
 import statistics
-from typing import Dict, List, Optional, Sequence, Tuple
+from typing import Sequence
 
 import numpy as np
 
@@ -114,7 +114,7 @@ def rates(results: tables.Results):
 # Learning curves: figure 4, top, of the IMPALA paper.
 
 
-def _cell(run: results_lib.Result) -> Tuple[str, str]:
+def _cell(run: results_lib.Result) -> tuple[str, str]:
   """Splits the task name 'TASK.VARIANT' of a run, as `best` names tasks."""
   task, _, variant = run.run.task.partition('.')
   return task, variant
@@ -172,8 +172,7 @@ def figure_4(sweep_dir: str, results: tables.Results):
       curve = figures.curve_of(
           sweep_dir, [r for r in results if _cell(r) == (task, variant)], x=x)
       if curve:
-        pictures.draw_band(
-            axes, *curve, label=_label(variant), **style)
+        pictures.draw_band(axes, *curve, label=_label(variant), **style)
     axes.set_title(figures.title(task))
     axes.set_ylabel('return')
     pictures.label_x(axes, x)
@@ -184,7 +183,7 @@ def figure_4(sweep_dir: str, results: tables.Results):
 # Times to a score: table 2 of the A3C paper.
 
 
-def _secs_to(score: float, rows: Sequence[metrics.Row]) -> Optional[float]:
+def _secs_to(score: float, rows: Sequence[metrics.Row]) -> float | None:
   """Returns the seconds from a run's first row to a score; None if missed.
 
   Only means of a full window of episodes count: a random game may be won. Time
@@ -196,13 +195,13 @@ def _secs_to(score: float, rows: Sequence[metrics.Row]) -> Optional[float]:
 
 
 def _times(sweep_dir: str, results: tables.Results
-           ) -> Dict[Tuple[str, str, int], List[Optional[float]]]:
+           ) -> dict[tuple[str, str, int], list[float | None]]:
   """Returns times to a task's score by task, method and number of workers.
 
   Variants are named after both, as in 'a3c_4'. Raises UserError if one is not,
   or a task has no score that is to be reached.
   """
-  found: Dict[Tuple[str, str, int], List[Optional[float]]] = {}
+  found: dict[tuple[str, str, int], list[float | None]] = {}
   for task, variant, selected in _cells(results):
     if task not in _SCORES:
       raise config_lib.UserError(
@@ -218,10 +217,9 @@ def _times(sweep_dir: str, results: tables.Results
   return found
 
 
-def _median(times: Sequence[Optional[float]]) -> float:
+def _median(times: Sequence[float | None]) -> float:
   """Returns the median time; infinite if at least half of the runs fail."""
-  return statistics.median(
-      math.inf if secs is None else secs for secs in times)
+  return statistics.median(math.inf if secs is None else secs for secs in times)
 
 
 def speedup_table(sweep_dir: str, results: tables.Results) -> str:

@@ -9,7 +9,7 @@ named 'TASK.VARIANT', and a .gin file for each.
 
 import pathlib
 import sys
-from typing import Dict, Sequence
+from typing import Sequence
 
 from impala_tf import config as config_lib
 from impala_tf.cli import command_line
@@ -21,7 +21,7 @@ from impala_tf.sweeps import results as results_lib
 from lab.figures import tables
 
 
-def choose(results: Sequence[results_lib.Result]) -> Dict[str, plan_lib.Run]:
+def choose(results: Sequence[results_lib.Result]) -> dict[str, plan_lib.Run]:
   """Chooses a run of the best setting for each 'TASK.VARIANT' with a return."""
   chosen = {}
   for task in tables.tasks_of(results):

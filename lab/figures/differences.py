@@ -8,7 +8,6 @@ since the bootstrap's are too narrow for the few seeds of a setting.
 """
 
 import itertools
-from typing import Dict, List, Optional, Tuple
 
 import numpy as np
 
@@ -24,7 +23,7 @@ _AND_INTERVAL = (f'with the {tables.CONFIDENCE:.0%} t interval; bold where '
 
 
 def band(results: tables.Results, task: str, variant: str, other: str,
-         name: str = 'final_return') -> Optional[intervals.Band]:
+         name: str = 'final_return') -> intervals.Band | None:
   """Computes the mean difference of returns, `variant` minus `other`.
 
   `name` is the attribute of `Result` that is compared. Returns arrays [1], the
@@ -44,13 +43,13 @@ def band(results: tables.Results, task: str, variant: str, other: str,
       [setting for setting, _ in pairs], tables.CONFIDENCE)
 
 
-def _minus_vtrace(suffix: str) -> List[Tuple[str, ...]]:
+def _minus_vtrace(suffix: str) -> list[tuple[str, ...]]:
   """Lists comparisons of the other methods with V-trace, for one suffix."""
   return [(name, method + suffix, 'vtrace' + suffix)
           for method, name in tables.METHODS.items() if method != 'vtrace']
 
 
-def _comparisons(results: tables.Results) -> Dict[str, List[Tuple[str, ...]]]:
+def _comparisons(results: tables.Results) -> dict[str, list[tuple[str, ...]]]:
   """Returns the pairs to compare: (words, variant, other), by heading."""
   arms = tables.arms_of(results)
   found = {}
@@ -73,7 +72,7 @@ def _comparisons(results: tables.Results) -> Dict[str, List[Tuple[str, ...]]]:
   return found
 
 
-def _cell(found: Optional[intervals.Band]) -> str:
+def _cell(found: intervals.Band | None) -> str:
   """Returns a difference as text, bold where its interval leaves zero out."""
   text = tables.cell(found)
   if found is None or found.low is None or found.high is None:
@@ -102,7 +101,7 @@ def of_lags(results: tables.Results) -> str:
 
 def of_variants(results: tables.Results, over: str = _OVER_ALL) -> str:
   """Returns tables of differences between variants; '' if there is only one."""
-  comparisons: Dict[str, List[Tuple[str, ...]]] = {}
+  comparisons: dict[str, list[tuple[str, ...]]] = {}
   for other, variant in _each_two(results):
     comparisons.setdefault(f'minus {other}', []).append(
         (variant, variant, other))
@@ -139,13 +138,13 @@ def of_agents(results: tables.Results) -> str:
                           rows))
 
 
-def _each_two(results: tables.Results) -> List[Tuple[str, str]]:
+def _each_two(results: tables.Results) -> list[tuple[str, str]]:
   """Returns all pairs of variants, in the sweep's order."""
   return list(itertools.combinations(tables.variants_of(results), 2))
 
 
 def _table(results: tables.Results,
-           comparisons: Dict[str, List[Tuple[str, ...]]],
+           comparisons: dict[str, list[tuple[str, ...]]],
            name: str = 'final_return', over: str = _OVER_ALL) -> str:
   """Returns a table of differences: a row a comparison, a column a task."""
   tasks = tables.tasks_of(results)

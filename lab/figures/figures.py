@@ -2,7 +2,7 @@
 
 import itertools
 import pathlib
-from typing import Callable, Iterable, List, Optional, Sequence, Tuple
+from typing import Callable, Iterable, Sequence
 
 import numpy as np
 
@@ -17,8 +17,8 @@ _TASK_NAMES = {'tmaze': 'T-maze'}
 
 
 def curve_of(sweep_dir: str, results: Iterable[results_lib.Result],
-             confidence: Optional[float] = tables.CONFIDENCE, x: str = 'frames'
-             ) -> Optional[Tuple[np.ndarray, intervals.Band]]:
+             confidence: float | None = tables.CONFIDENCE, x: str = 'frames'
+             ) -> tuple[np.ndarray, intervals.Band] | None:
   """Returns the mean return of runs over the range of `x` that all cover.
 
   `x` is 'frames' or 'secs'; `confidence` None leaves the interval out. Returns
@@ -33,7 +33,7 @@ def curve_of(sweep_dir: str, results: Iterable[results_lib.Result],
 
 
 def points_of(sweep_dir: str, result: results_lib.Result, x: str = 'frames'
-              ) -> Sequence[Tuple[float, float]]:
+              ) -> Sequence[tuple[float, float]]:
   """Returns (`x`, return) of each row of a run that has a return.
 
   Seconds count from the run's first row: processes that start before it take as
@@ -45,17 +45,16 @@ def points_of(sweep_dir: str, result: results_lib.Result, x: str = 'frames'
       rows, 'episode_return', x)]
 
 
-def rows_of(sweep_dir: str, result: results_lib.Result) -> List[metrics.Row]:
+def rows_of(sweep_dir: str, result: results_lib.Result) -> list[metrics.Row]:
   """Reads the rows of metrics of a sweep's run."""
   return metrics.read_rows(
       str(pathlib.Path(sweep_dir, 'runs', result.run.name)))
 
 
-def _band(values: np.ndarray, confidence: Optional[float] = tables.CONFIDENCE
+def _band(values: np.ndarray, confidence: float | None = tables.CONFIDENCE
           ) -> intervals.Band:
   """Returns the mean of runs [N, P] with its bootstrap interval."""
-  return intervals.band(
-      values, [''] * len(values), intervals.mean, confidence)
+  return intervals.band(values, [''] * len(values), intervals.mean, confidence)
 
 
 def title(task: str) -> str:

@@ -13,7 +13,7 @@ import json
 import pathlib
 import re
 import sys
-from typing import Dict, List, Sequence
+from typing import Sequence
 
 from impala_tf import config as config_lib
 from impala_tf.cli import command_line
@@ -31,7 +31,7 @@ _COLUMNS = re.compile(
 _DIGITS = 5
 
 
-def thinned(rows: Sequence[metrics.Row], number: int) -> List[metrics.Row]:
+def thinned(rows: Sequence[metrics.Row], number: int) -> list[metrics.Row]:
   """Chooses evenly spaced rows, and of each the columns of `_COLUMNS`.
 
   `number`, at least 2, is the most that are kept, the first and the last among
@@ -51,14 +51,14 @@ def _rounded(value):
 
 
 def _rows_of(source: pathlib.Path, name: pathlib.PurePath,
-             number: int) -> Dict[pathlib.PurePath, str]:
+             number: int) -> dict[pathlib.PurePath, str]:
   """Returns a run's thinned rows as text, by path in DIR; {} without rows."""
   rows = thinned(metrics.read_rows(str(source / name)), number)
   text = ''.join(f'{json.dumps(row)}\n' for row in rows)
   return {name / metrics.FILE_NAME: text} if rows else {}
 
 
-def _kept(source: pathlib.Path, number: int) -> Dict[pathlib.PurePath, str]:
+def _kept(source: pathlib.Path, number: int) -> dict[pathlib.PurePath, str]:
   """Returns the texts of all files to write, by their paths in DIR."""
   results_path = source / sweep_directory.RESULTS
   config_path = pathlib.Path(gin_config.config_path(str(source)))
@@ -91,8 +91,7 @@ def _run() -> None:
                       help='of each run, at the most (default: %(default)s)')
   args = parser.parse_args()
   if args.rows < 2:
-    raise config_lib.UserError(
-        f'--rows must be at least 2, but is {args.rows}')
+    raise config_lib.UserError(f'--rows must be at least 2, but is {args.rows}')
   output = pathlib.Path(args.output)
   if output.exists() or '://' in args.output:
     raise config_lib.UserError(

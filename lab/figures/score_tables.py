@@ -16,7 +16,7 @@ import pathlib
 import re
 import shlex
 import sys
-from typing import Callable, Dict, List, Sequence
+from typing import Callable, Sequence
 
 import numpy as np
 
@@ -37,7 +37,7 @@ _UNSAID = re.compile(  # The same task in another run.
     r'ExperimentConfig\.(seed|total_frames|in_process) = ')
 # Aggregates of human-normalised scores, float [N, P] to [P]: Agarwal et al.
 # 2021, section 4.3. The optimality gap is what is missing to the human's score.
-_AGGREGATES: Dict[str, Callable[[np.ndarray], np.ndarray]] = {
+_AGGREGATES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     'median': lambda values: np.median(values, axis=-2),
     'mean': intervals.mean, 'interquartile mean': intervals.interquartile_mean,
     'optimality gap': lambda values: np.maximum(1 - values, 0).mean(axis=-2)}
@@ -88,7 +88,7 @@ def _grouped(results: Results) -> list:
             f' (training{protocol})' if protocol else '',
             '' if 'first' in protocol else f'{r.frames / 1e6:.3g}', r.task)
 
-  groups: Dict[tuple, List[recorded_results.Result]] = {}
+  groups: dict[tuple, list[recorded_results.Result]] = {}
   for r in results:
     groups.setdefault(key(r), []).append(r)
   # Runs that stopped at a return differ in length.

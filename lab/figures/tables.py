@@ -7,7 +7,7 @@ that has no variant of a table's.
 import itertools
 import math
 import statistics
-from typing import Callable, Dict, Iterable, List, Optional, Sequence
+from typing import Callable, Iterable, Sequence
 
 import numpy as np
 
@@ -45,12 +45,12 @@ _PAPER_TABLE_2 = {
 }
 
 
-def tasks_of(results: Results) -> List[str]:
+def tasks_of(results: Results) -> list[str]:
   """Returns the tasks of results, in the sweep's order."""
   return list(dict.fromkeys(r.run.task for r in results))
 
 
-def variants_of(results: Results) -> List[str]:
+def variants_of(results: Results) -> list[str]:
   """Returns the variants of results, in the sweep's order."""
   return list(dict.fromkeys(r.run.variant for r in results))
 
@@ -66,7 +66,7 @@ def markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
   return '\n'.join('| ' + ' | '.join(line) + ' |' for line in lines)
 
 
-def arms_of(results: Results) -> Dict[str, str]:
+def arms_of(results: Results) -> dict[str, str]:
   """Returns the `ARMS` in results; raises UserError if there are none."""
   variants = {r.run.variant for r in results}
   arms = {suffix: title for suffix, title in ARMS.items()
@@ -79,7 +79,7 @@ def arms_of(results: Results) -> Dict[str, str]:
 
 
 def best_band(results: Results, num_settings: int
-              ) -> Optional[intervals.Band]:
+              ) -> intervals.Band | None:
   """Computes the mean of the best settings with a bootstrap interval.
 
   Seeds are drawn within each setting, and the drawn seeds choose the best
@@ -101,12 +101,12 @@ def best_band(results: Results, num_settings: int
       np.repeat(list(returns), sizes).tolist(), best_mean, CONFIDENCE)
 
 
-def mean_band(results: Results) -> Optional[intervals.Band]:
+def mean_band(results: Results) -> intervals.Band | None:
   """Computes the mean over all settings, as `best_band` over the best."""
   return best_band(results, len(results))
 
 
-def cell(band: Optional[intervals.Band]) -> str:
+def cell(band: intervals.Band | None) -> str:
   """Returns a number with its interval, if it has one, as text.
 
   With two digits, or three if both ends would look the same.
@@ -120,7 +120,7 @@ def cell(band: Optional[intervals.Band]) -> str:
   return f'{band.centre[0]:.{digits}f} ({low:.{digits}f} to {high:.{digits}f})'
 
 
-def _by_correction(tasks: Sequence[str], arms: Dict[str, str], text_of) -> str:
+def _by_correction(tasks: Sequence[str], arms: dict[str, str], text_of) -> str:
   """Returns a table in the form of table 2, of `text_of(variant, task)`."""
   rows = []
   for suffix, title in arms.items():
@@ -168,8 +168,7 @@ def figure_e1(results: Results) -> str:
       tasks_of(results), METHODS.items()):
     selected = [results_lib.select(results, task, f'{method}_lag_{lag}')
                 for lag in LAGS]
-    rows.append([task, name] + [
-        cell(mean_band(runs)) for runs in selected])
+    rows.append([task, name] + [cell(mean_band(runs)) for runs in selected])
   return ('Mean final return, by policy lag in updates (at lag 0 all methods '
           f'are on-policy){_of_seeds(results)}:\n\n' +
           markdown(['task', 'method', *map(str, LAGS)], rows))
@@ -193,8 +192,7 @@ def figure_e3(results: Results) -> str:
     row = [task]
     for variant in 'vtrace', 'vtrace_value':
       selected = results_lib.select(results, task, variant)
-      row += [cell(best_band(selected, BEST)),
-              cell(mean_band(selected))]
+      row += [cell(best_band(selected, BEST)), cell(mean_band(selected))]
     rows.append(row)
   return ('Mean final return, q_s bootstrapped from v_{s+1} or from V(x_{s+1})'
           f'{_of_seeds(results)}:\n\n' + markdown(
@@ -236,21 +234,21 @@ def _mean_cell(values: Sequence[float]) -> str:
 
 
 # Functions that sum up the agents of one seed in a number, by its title.
-OF_AGENTS: Dict[str, Callable[[Results], float]] = {
+OF_AGENTS: dict[str, Callable[[Results], float]] = {
     'best agent': lambda agents: max(_returns(agents)),
     'all agents': lambda agents: statistics.fmean(_returns(agents)),
     'mean over training': lambda agents: statistics.fmean(
         r.area for r in agents if r.area is not None)}
 
 
-def _returns(results: Results) -> List[float]:
+def _returns(results: Results) -> list[float]:
   return [r.final_return for r in results if r.final_return is not None]
 
 
 def agents_by_seed(results: Results, task: str, variant: str
-                   ) -> Dict[int, List[results_lib.Result]]:
+                   ) -> dict[int, list[results_lib.Result]]:
   """Groups by seed the results of a task and variant that have a return."""
-  seeds: Dict[int, List[results_lib.Result]] = {}
+  seeds: dict[int, list[results_lib.Result]] = {}
   for r in results_lib.select(results, task, variant):
     if r.final_return is not None:
       seeds.setdefault(r.run.seed, []).append(r)

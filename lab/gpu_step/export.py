@@ -22,7 +22,7 @@ import gzip
 import json
 import pathlib
 import shutil
-from typing import Any, Dict, List, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -89,7 +89,7 @@ def _config(program: Program) -> config_lib.Config:
       replay=config_lib.ReplayConfig())
 
 
-def _record() -> Dict[str, np.ndarray]:
+def _record() -> dict[str, np.ndarray]:
   """Plays Pong with an untrained agent; returns arrays [T+1, B, ...] by name.
 
   Frames are [T+S, B, H, W], each once.
@@ -104,7 +104,7 @@ def _record() -> Dict[str, np.ndarray]:
           for name, array in steps[0].items() if isinstance(array, np.ndarray)}
 
 
-def _variable_input(variable: tf.Variable) -> Dict[str, Any]:
+def _variable_input(variable: tf.Variable) -> dict[str, Any]:
   """Returns shape, dtype and spread from which to draw a variable's values."""
   value = variable.numpy()
   entry = {'name': variable.name, 'shape': value.shape,
@@ -114,7 +114,7 @@ def _variable_input(variable: tf.Variable) -> Dict[str, Any]:
   return {**entry, 'std': float(value.std())}
 
 
-def _unroll_inputs(unroll: types.Unroll) -> List[Dict[str, Any]]:
+def _unroll_inputs(unroll: types.Unroll) -> list[dict[str, Any]]:
   """Describes the arrays of a batch in the order of the program's inputs."""
   names = types.Unroll(
       types.EnvOutput(*types.EnvOutput._fields),
@@ -132,7 +132,7 @@ def _unroll_inputs(unroll: types.Unroll) -> List[Dict[str, Any]]:
 
 
 def _batch(learner: learner_lib.Learner, config: config_lib.Config,
-           program: Program, recorded: Dict[str, np.ndarray]) -> types.Unroll:
+           program: Program, recorded: dict[str, np.ndarray]) -> types.Unroll:
   """Makes a time-major batch of the recorded unrolls."""
   num_steps, num_unrolls = program.unroll_length, program.batch_size
   fields = {name: tf.constant(run.cut(array, num_steps, num_unrolls))
@@ -148,7 +148,7 @@ def _batch(learner: learner_lib.Learner, config: config_lib.Config,
       level_index=tf.zeros([num_unrolls], tf.int32))
 
 
-def _export(program: Program, recorded: Dict[str, np.ndarray],
+def _export(program: Program, recorded: dict[str, np.ndarray],
             directory: pathlib.Path) -> None:
   """Writes one program (HLO) and its description (JSON) to `directory`."""
   config = _config(program)
@@ -158,7 +158,7 @@ def _export(program: Program, recorded: Dict[str, np.ndarray],
   environment.close()
 
   @tf.function(jit_compile=True, autograph=False)
-  def step(unroll: types.Unroll) -> Dict[str, tf.Tensor]:
+  def step(unroll: types.Unroll) -> dict[str, tf.Tensor]:
     gradients = learner.gradients(unroll)
     return {**gradients.metrics, **learner.apply(gradients)}
 
@@ -171,7 +171,7 @@ def _export(program: Program, recorded: Dict[str, np.ndarray],
   first = len(inputs) - len(captured)
   updates = [first + i for i, variable in enumerate(captured)
              if any(variable is other for other in updated)]
-  description: Dict[str, Any] = {
+  description: dict[str, Any] = {
       'program': program._asdict(),
       'frames': (config.atari.action_repeats * program.unroll_length *
                  program.batch_size),
@@ -199,9 +199,9 @@ def _variable_of(learner: learner_lib.Learner, handle: tf.Tensor
   return next(v for v in variables if v.handle is handle)
 
 
-def _expected(step, unroll: types.Unroll, captured: List[tf.Variable],
-              entries: List[Dict[str, Any]], updates: List[int], first: int
-              ) -> Dict[str, Any]:
+def _expected(step, unroll: types.Unroll, captured: list[tf.Variable],
+              entries: list[dict[str, Any]], updates: list[int], first: int
+              ) -> dict[str, Any]:
   """Computes one update from drawn variables; returns TensorFlow's results."""
   for i, (variable, entry) in enumerate(zip(captured, entries)):
     variable.assign(run.draw(entry, first + i))

@@ -21,7 +21,7 @@ import pathlib
 import statistics
 import tempfile
 import time
-from typing import Any, Callable, Dict, List, Mapping, Sequence
+from typing import Any, Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -64,7 +64,7 @@ def cut(array: np.ndarray, num_steps: int, num_unrolls: int) -> np.ndarray:
 
 
 def _inputs(description: Mapping[str, Any], recorded: Mapping[str, np.ndarray]
-            ) -> List[np.ndarray]:
+            ) -> list[np.ndarray]:
   program = description['program']
   return [
       cut(recorded[entry['recorded']], program['unroll_length'],
@@ -105,7 +105,7 @@ class _Update:
     self._updates = description['updates']
     self._num_metrics = len(description['metrics'])
 
-  def run(self) -> List[Any]:
+  def run(self) -> list[Any]:
     """Starts an update, stores the new variables, and returns all outputs."""
     outputs = self._executable.execute(self.inputs)
     if len(outputs) != self._num_metrics + len(self._updates):
@@ -135,7 +135,7 @@ def _median_secs(run: Callable[[], Any], secs: float, per_call: int = 1
                  ) -> float:
   """Returns the median seconds of calling `run`, divided by `per_call`."""
   run()
-  times: List[float] = []
+  times: list[float] = []
   end = time.perf_counter() + secs
   while time.perf_counter() < end or len(times) < 3:
     start = time.perf_counter()
@@ -144,14 +144,14 @@ def _median_secs(run: Callable[[], Any], secs: float, per_call: int = 1
   return statistics.median(times)
 
 
-def _place(arrays: Sequence[Any], device: Any, memory_kind: str) -> List[Any]:
+def _place(arrays: Sequence[Any], device: Any, memory_kind: str) -> list[Any]:
   """Starts copies of arrays to a device, or to host memory (`memory_kind`)."""
   import jax
   sharding = jax.sharding.SingleDeviceSharding(device, memory_kind=memory_kind)
   return [jax.device_put(array, sharding) for array in arrays]
 
 
-def _longest_kernels(update: _Update) -> List[Dict[str, Any]]:
+def _longest_kernels(update: _Update) -> list[dict[str, Any]]:
   """Lists the kernels that take most of the device's time, in an update."""
   import jax
   with tempfile.TemporaryDirectory() as directory:
@@ -165,7 +165,7 @@ def _longest_kernels(update: _Update) -> List[Dict[str, Any]]:
   devices = {event['pid'] for event in events
              if event.get('name') == 'process_name'
              and '/device:' in event['args']['name']}
-  micros: Dict[str, float] = {}
+  micros: dict[str, float] = {}
   for event in events:
     if event.get('ph') == 'X' and event['pid'] in devices:
       name = event['name']
@@ -177,7 +177,7 @@ def _longest_kernels(update: _Update) -> List[Dict[str, Any]]:
 
 def measure(directory: pathlib.Path, name: str,
             recorded: Mapping[str, np.ndarray], secs: float
-            ) -> Dict[str, Any]:
+            ) -> dict[str, Any]:
   """Compiles, checks and times one program; returns its numbers."""
   import jax
   device = jax.devices()[0]
@@ -187,11 +187,10 @@ def measure(directory: pathlib.Path, name: str,
   start = time.perf_counter()
   executable = _compile(
       hlo, device, description['updates'], len(description['metrics']))
-  result: Dict[str, Any] = {
+  result: dict[str, Any] = {
       'program': name, 'compile_secs': time.perf_counter() - start}
   arrays = _inputs(description, recorded)
-  update = _Update(
-      executable, _place(arrays, device, 'device'), description)
+  update = _Update(executable, _place(arrays, device, 'device'), description)
   outputs = update.run()
   if 'expected' in description:
     worst = _worst_difference(outputs, description)
@@ -273,7 +272,7 @@ def main():
   import jax
   device = jax.devices()[0].device_kind
   recorded = dict(np.load(args.directory / 'unrolls.npz'))
-  results: List[Dict[str, Any]] = []
+  results: list[dict[str, Any]] = []
   failed = False
   for name in (args.directory / 'programs.txt').read_text().split():
     if time.monotonic() > end:
