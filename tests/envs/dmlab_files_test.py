@@ -37,8 +37,7 @@ def test_cache_gives_what_was_written_first(tmp_path):
   assert other.fetch('another', str(fetched)) is False
 
 
-@pytest.mark.parametrize('ends, another_writes', [
-    (True, True), (False, False)])
+@pytest.mark.parametrize('ends, another_writes', [(True, True), (False, False)])
 def test_half_written_map_is_never_fetched(
     tmp_path, monkeypatch, capsys, ends, another_writes):
   cache, other = (

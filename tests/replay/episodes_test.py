@@ -45,8 +45,7 @@ def test_chains_are_episodes_of_an_environment(
   assert found == expected
 
 
-@pytest.mark.parametrize('first, is_end', [
-    (0, False), (1, True), (T, True)])
+@pytest.mark.parametrize('first, is_end', [(0, False), (1, True), (T, True)])
 def test_the_first_step_was_the_end_of_the_unroll_before(first, is_end):
   chains = episodes.Chains(9, 1)
   chains.add(_unroll(0, 0))
