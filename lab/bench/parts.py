@@ -29,7 +29,7 @@ _EMULATOR_STEPS = 16
 
 class Part(NamedTuple):
   """A part of an agent step that is ready to be measured."""
-  run: Callable[[], int]  # Does its work once; returns the number of steps.
+  run: Callable[[], int]  # Works once; returns the number of agent steps.
   # Returns, once it has run, which of several ways it took; see `speedups`.
   facts: Callable[[], dict[str, str]] = dict
 

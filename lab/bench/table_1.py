@@ -60,7 +60,7 @@ _PAPER_REFERENCES = {0: 'impala', 1: 'impala_dynamic_batch'}
 class Task(NamedTuple):
   """A task that all rows are measured on."""
   level: str
-  title: str  # Says how its steps are.
+  title: str  # Such as 'even steps'.
   # The paper's task with such steps: 0 is task 1, even ones; 1 task 2, uneven.
   papers: int
 
@@ -79,7 +79,7 @@ TASKS = {
 class Row(NamedTuple):
   """A row to measure."""
   title: str
-  bindings: Sequence[str]  # Make a run one of this row.
+  bindings: Sequence[str]  # Of its config, beside `BINDINGS`.
 
 
 def rows(num_envs: int, cores: int, unroll_length: int,

@@ -35,8 +35,8 @@ class Window(NamedTuple):
   # CPU time of each role: 'learner', 'actors', 'supervisor' or, in a single
   # process, 'in_process'.
   cpu_secs: dict[str, float]
-  stolen_secs: float  # Of its cores, in which the host served others.
-  busy_secs: float  # Of these cores, in which they ran any process.
+  stolen_secs: float  # That the host gave to others, of all cores here.
+  busy_secs: float  # In which these cores ran any process.
   rows: list[metrics.Row]  # Without the one that the window began with.
 
 
