@@ -26,7 +26,7 @@ add_run() {
 case "$picture" in
   atari_games)
     frames='ExperimentConfig.total_frames = 8_000_000'
-    add_run pong/seed_1 configs/atari/pong.gin
+    add_run pong/seed_54 configs/atari/pong.gin 'ExperimentConfig.seed = 54'
     for game in breakout space_invaders seaquest qbert beam_rider; do
       add_run "$game/seed_1" "configs/atari/${game}_few_frames.gin" "$frames"
     done
