@@ -2,7 +2,7 @@
 
 Blocks are run if they are marked `sh` and `python` in README.md and the
 tutorial, or `bash` in the pages on examples/. They run in order and in one
-directory, as a reader would run them, only shorter.
+directory, as a reader would run them, only shorter; a report's code in full.
 """
 
 import ast
