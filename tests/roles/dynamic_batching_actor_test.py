@@ -18,9 +18,9 @@ from impala_tf.roles import dynamic_batching_actor
 from tests.fixtures import locks
 from tests.fixtures import worker_environments
 
-E, T, STACK = 4, 5, 3
+E, T, STACK, SEED = 4, 5, 3, 11
 NUM_UNROLLS = 4  # Of each environment.
-SEED = 11
+STEP = .01  # Of parameters. Sines of large logits would depend on rounding.
 
 
 class Writer:
@@ -53,7 +53,7 @@ class Fetcher:
     if self._stays:
       return 0
     for v in self._agent.trainable_variables:
-      v.assign_add(tf.ones_like(v))
+      v.assign_add(tf.fill(v.shape, STEP))
     return 100 + self.num_fetched
 
 
@@ -191,7 +191,7 @@ def test_new_parameters_act_from_then_on_and_later_unrolls_have_their_version(
     # Chosen in the second call, the last of all steps of the second unroll, and
     # in the third.
     for v, value in zip(agent.trainable_variables, initial):
-      v.assign(value + (2 if t == 0 else 3))
+      v.assign(value + (2 if t == 0 else 3) * STEP)
     seen = types.EnvOutput(
         *(tf.constant(field[t:t + 1]) for field in third.env_outputs))
     output, _ = step(seen, (), tf.constant([0, 0]))
