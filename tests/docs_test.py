@@ -41,9 +41,8 @@ def _blocks(page, *languages):
 
 def _anchors(page):
   """Returns the anchors of a page's headings, as GitHub makes them."""
-  headings = re.findall(r'^#+ (.*)$', _text(page), re.M)
-  return {re.sub(r'[^\w\- ]', '', h.lower()).replace(' ', '-')
-          for h in headings}
+  return {re.sub(r'[^\w\- ]', '', heading.lower()).replace(' ', '-')
+          for heading in re.findall(r'^#+ (.*)$', _text(page), re.M)}
 
 
 @pytest.mark.parametrize('page', [*_PAGES, *_REPORTS])
@@ -169,10 +168,11 @@ def test_commands_of_the_pages_run(page, languages, tmp_path):
       _run(_shortened(command), tmp_path)
 
 
-def test_table_of_a_report_has_the_rows_that_its_code_prints():
+def test_tables_of_a_report_have_the_rows_that_its_code_prints():
   page = 'lab/reports/pong.md'
-  rows = _run([sys.executable, '-c', _blocks(page, 'python')[0][1]], _ROOT)
-  assert rows and not [r for r in rows.splitlines() if r not in _text(page)]
+  for _, code in _blocks(page, 'python'):
+    rows = _run([sys.executable, '-c', code], _ROOT)
+    assert rows and not [r for r in rows.splitlines() if r not in _text(page)]
 
 
 def _named_columns():
