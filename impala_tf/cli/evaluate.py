@@ -156,9 +156,7 @@ def _output(args: argparse.Namespace, suite: suite_lib.Suite | None) -> str:
   config_lib.check_range('--video_secs', args.video_secs, above=0)
   if args.video_secs is not None and not args.video:
     raise config_lib.UserError('--video_secs is for --video; leave it out')
-  for path in (output, args.video, args.record):
-    if path and not suite_results.can_write(path):
-      raise config_lib.UserError(f'{path} cannot be written; choose another')
+  files.check_writable(output, '--output')
   return output
 
 
@@ -170,6 +168,7 @@ def _recorder(args: argparse.Namespace) -> Callable[[dict], None]:
     raise config_lib.UserError(
         "--record is for scores of the run's own config; leave out "
         '--gin_binding')
+  files.check_writable(args.record, '--record')
   recorded_results.read(args.record)
 
   def record(result):

@@ -16,7 +16,6 @@ from impala_tf.cli import program
 from impala_tf.plots import groups as groups_lib
 from impala_tf.plots import intervals
 from impala_tf.plots import runs as runs_lib
-from impala_tf.plots import suite_results
 from impala_tf.runs import metrics
 from impala_tf.storage import files
 from impala_tf.sweeps import results as results_lib
@@ -74,9 +73,8 @@ def main() -> None:
     groups_lib.check_way(args.group_by)
   config_lib.check_range('--confidence', args.confidence, at_least=0, below=1)
   config_lib.check_range('--smooth', args.smooth, at_least=1)
-  if args.csv and not suite_results.can_write(args.csv):
-    raise config_lib.UserError(
-        f'{args.csv} cannot be written; choose another --csv')
+  if args.csv:
+    files.check_writable(args.csv, '--csv')
   from impala_tf.plots import pictures  # Imports Matplotlib: half a second.
   output = pictures.output_path(args.output)
   run_dirs = runs_lib.find(args.run_dirs)

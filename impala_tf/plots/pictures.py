@@ -18,7 +18,7 @@ import numpy as np
 
 from impala_tf import config as config_lib
 from impala_tf.plots import intervals
-from impala_tf.plots import suite_results
+from impala_tf.storage import files
 
 PAGE_WIDTH = 4.6  # Inches. Letters of 10 points stay readable on a phone.
 _MAX_COLUMNS = 2  # More panels side by side would be too small there.
@@ -62,9 +62,10 @@ def output_path(path: str) -> str:
     raise config_lib.UserError(
         f'--output: pictures cannot be written as .{ending}; choose one of '
         f'{", ".join(formats())}')
-  if '://' in path or not suite_results.can_write(path):
+  if files.is_url(path):
     raise config_lib.UserError(
-        f'{path} cannot be written; choose another --output')
+        f'--output must be a path, no URL, but is {path}')
+  files.check_writable(path, '--output')
   return path
 
 

@@ -2,7 +2,6 @@
 
 import json
 import os
-import pathlib
 from typing import Any, Mapping
 
 from impala_tf import config as config_lib
@@ -17,21 +16,6 @@ CONDITIONS = ('trained_frames', 'episodes', 'seed', 'deterministic')
 _EARLIER = {'deterministic': False}
 # Errors of reading a file of something else.
 _NO_RESULTS = (OSError, ValueError, TypeError, KeyError, AttributeError)
-
-
-def can_write(path: str) -> bool:
-  """Returns whether a file can be written, before hours of games are played."""
-  if files.is_url(path):
-    new = files.new_path(path)  # For a URL, only a trial shows it.
-    try:
-      files.write(new, b'to be removed')
-      files.remove(new)
-    except OSError:
-      return False
-    return True
-  parent = pathlib.Path(path).resolve().parent
-  return (parent.is_dir() and os.access(parent, os.W_OK | os.X_OK)
-          and not os.path.isdir(path))
 
 
 def write_json(path: str, contents: dict[str, Any]) -> None:

@@ -28,11 +28,12 @@ _Result = TypeVar('_Result')
 
 
 def check_path(path: str) -> None:
-  """Raises UserError unless --video is a path that ends in one of `FORMATS`."""
+  """Raises UserError unless --video can be written, in one of `FORMATS`."""
   if files.is_url(path) or os.path.splitext(path)[1].lower() not in FORMATS:
     raise config_lib.UserError(
         f'--video must be a path, no URL, whose ending is one of '
         f'{", ".join(FORMATS)}, but is {path}')
+  files.check_writable(path, '--video')
 
 
 def enlarged(picture: np.ndarray) -> np.ndarray:

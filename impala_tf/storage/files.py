@@ -17,6 +17,8 @@ import threading
 import types
 from typing import Any, Iterator
 
+from impala_tf import config as config_lib
+
 _URL = re.compile(r'\w[\w+.-]*://')
 _PATTERN = re.compile(r'[*?[\\]')  # What makes a path one, for TensorFlow.
 _REMEDY = 'check its name, the network, and what this machine may do there'
@@ -197,6 +199,22 @@ def write(path: str, content: bytes) -> None:
         with contextlib.suppress(OSError):
           os.remove(new)
       raise
+
+
+def check_writable(path: str, flag: str) -> None:
+  """Raises UserError, naming `flag`, if no file can be written to `path`.
+
+  Call it before hours of work. Behind a URL, only a trial shows it.
+  """
+  try:
+    if os.path.exists(path) and not os.path.isfile(path):
+      raise OSError(errno.EINVAL, 'it is there, and no file')
+    write(new_path(path), b'to be removed')
+    remove(new_path(path))
+  except OSError as error:
+    raise config_lib.UserError(
+        f'{path} cannot be written ({error.strerror}); choose another {flag}'
+    ) from error
 
 
 def make_directory(path: str) -> None:

@@ -14,6 +14,7 @@ from impala_tf.cli import command_line
 from impala_tf.cli import program
 from impala_tf.envs import factory
 from impala_tf.runtime import user_modules
+from impala_tf.storage import files
 from lab.bench import measure
 from lab.bench import quiet
 from lab.bench import report
@@ -36,7 +37,7 @@ def _parse_args() -> argparse.Namespace:
 
 def _run(args: argparse.Namespace) -> None:
   if args.json:
-    report.check_writable(args.json)
+    files.check_writable(args.json, '--json')
   if args.seconds <= 0:
     raise config_lib.UserError(
         f'--seconds must be above 0, but is {args.seconds}')

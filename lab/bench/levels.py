@@ -28,6 +28,7 @@ from impala_tf.envs import env_processes
 from impala_tf.envs import factory
 from impala_tf.envs import multi_level
 from impala_tf.runs import gin_config
+from impala_tf.storage import files
 from impala_tf.suites import levels as levels_lib
 from lab.bench import quiet
 from lab.bench import random_actions
@@ -156,7 +157,7 @@ def _run() -> int:
       raise config_lib.UserError(
           f'--{flag} must be 1 at least, but is {getattr(args, flag)}')
   if args.csv:
-    report.check_writable(args.csv, '--csv')
+    files.check_writable(args.csv, '--csv')
   config = gin_config.load(args.config, args.gin_binding)
   levels = levels_lib.expand(config.environment.level)
   factory.check_levels(config)

@@ -1,14 +1,12 @@
 """Reports of benchmarks, as tables for people and JSON for programs."""
 
 import json
-import os
 from typing import Any, Sequence
 
 import rich.box
 import rich.console
 import rich.table
 
-from impala_tf import config as config_lib
 from lab.bench import measure
 
 _PARTS = {
@@ -22,16 +20,6 @@ _PARTS = {
     'learner': 'learner step',
     'publish': 'parameters, learner\'s end',
 }
-
-
-def check_writable(path: str, flag: str = '--json') -> None:
-  """Raises UserError if a file cannot be written; call it before measuring."""
-  directory = os.path.dirname(path) or '.'
-  if os.path.isdir(path) or not os.access(
-      path if os.path.exists(path) else directory, os.W_OK):
-    raise config_lib.UserError(
-        f'{flag}: {path} cannot be written; name a file in a directory that '
-        'exists and is yours')
 
 
 def write_json(path: str, results: Any) -> None:

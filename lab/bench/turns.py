@@ -4,7 +4,7 @@ import argparse
 
 from impala_tf import config as config_lib
 from impala_tf.cli import command_line
-from lab.bench import report
+from impala_tf.storage import files
 
 
 def add_flags(parser: command_line.Parser, rounds: int, secs: float,
@@ -27,4 +27,4 @@ def check(args: argparse.Namespace) -> None:
         f'--rounds and --seconds must be above 0, but are {args.rounds} and '
         f'{args.seconds}')
   if args.json:
-    report.check_writable(args.json)
+    files.check_writable(args.json, '--json')

@@ -4,6 +4,7 @@ import threading
 
 import pytest
 
+from impala_tf import config as config_lib
 from impala_tf.storage import files
 from tests.fixtures import full_disk
 from tests.fixtures import programs
@@ -47,6 +48,17 @@ def test_what_is_not_there_says_so(base):
   with pytest.raises(FileNotFoundError) as raised:
     files.read(f'{base}/x')
   assert raised.value.strerror and '\n' not in raised.value.strerror
+
+
+@pytest.mark.parametrize('path, cause', [
+    ('{}/no/x', 'No such file'), ('{}', 'no file'), ('{}/x/x', 'Not a direct'),
+    ('file://{}/no/x', 'No such file'), ('/dev/null', 'no file')])
+def test_path_that_cannot_be_written_is_refused(tmp_path, path, cause):
+  (tmp_path / 'x').write_text('as it was')
+  with pytest.raises(config_lib.UserError, match=f'not be written .*{cause}.*'):
+    files.check_writable(path.format(tmp_path), '--f')
+  files.check_writable(str(tmp_path / 'x'), '--f')
+  assert [p.read_text() for p in tmp_path.iterdir()] == ['as it was']
 
 
 @pytest.mark.parametrize('scheme', ['', 'file://'])
@@ -94,8 +106,7 @@ def test_store_that_is_silent_or_refuses_is_an_error_with_a_remedy(monkeypatch):
 def test_nobody_waits_for_tensorflow_but_for_urls(tmp_path):
   program = """
 import os, sys
-from impala_tf.storage import files
-from impala_tf.storage import line_log
+from impala_tf.storage import files, line_log
 from impala_tf.runs import metrics
 from impala_tf.cli import evaluate, plot, train
 from impala_tf.runs import progress, run_directory

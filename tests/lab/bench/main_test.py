@@ -11,8 +11,7 @@ from tests.fixtures import programs
 
 @pytest.mark.parametrize('arguments,words', [
     (['--config=nowhere.gin'], 'there is no file nowhere.gin'),
-    (['--json=/'], '/ cannot be written'),
-])
+    (['--json=/'], '/ cannot be written')])
 def test_bad_input_is_refused_before_anything_starts(refused, arguments, words):
   assert words in refused(benchmark.main, *arguments)
 

@@ -1,15 +1,6 @@
 """Tables of benchmarks; `measure_test` and `table_1_test` have others."""
 
-import pytest
-
-from impala_tf import config as config_lib
 from lab.bench import report
-
-
-@pytest.mark.parametrize('path', ['nowhere/result.json', '.'])
-def test_file_that_cannot_be_written_is_refused(tmp_path, path):
-  with pytest.raises(config_lib.UserError, match='cannot be written'):
-    report.check_writable(str(tmp_path / path))
 
 
 def test_peer_is_shown_beside_this_library(capsys):
