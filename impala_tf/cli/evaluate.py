@@ -189,7 +189,7 @@ def _evaluate_levels(games: scores.Games, config: config_lib.Config,
     if 'interrupted' in result and files.exists(output):
       print(f'{output} is left as it was')
       return
-    suite_results.write_json(
+    files.write_json(
         output, result if len(levels) == 1 else {'levels': results})
     record(result)
 

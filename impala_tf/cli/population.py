@@ -19,13 +19,13 @@ from impala_tf.cli import program
 from impala_tf.cli import sweep
 from impala_tf.pbt import populations
 from impala_tf.plots import populations as plots_lib
-from impala_tf.plots import suite_results
 from impala_tf.plots import tables
 from impala_tf.runs import metrics
 from impala_tf.runs import run_directory
 from impala_tf.runs import sweep_directory
 from impala_tf.runtime import batch
 from impala_tf.runtime import wording
+from impala_tf.storage import files
 from impala_tf.sweeps import plan as plan_lib
 
 
@@ -107,7 +107,7 @@ class Program(sweep.Program):
       print(f'\n{population.label}\n{tables.population(population)}\n'
             f'Best: {full_path}')
     best_path = os.path.join(path, sweep_directory.BEST)
-    suite_results.write_json(best_path, best)
+    files.write_json(best_path, best)
     print(f'\nBest members: {best_path}; pictures: '
           f'{wording.command("report")} {shlex.quote(path)}')
 

@@ -18,7 +18,6 @@ from impala_tf.cli import program
 from impala_tf.plots import exchange
 from impala_tf.plots import populations
 from impala_tf.plots import runs as runs_lib
-from impala_tf.plots import suite_results
 from impala_tf.plots import suite_tables
 from impala_tf.plots import tables
 from impala_tf.runs import metrics
@@ -80,7 +79,7 @@ def _add_comparison(population_dirs: Sequence[str], sweep_dirs: Sequence[str],
 
 def _write_scores(contents: dict[str, Any], output: pathlib.Path) -> None:
   output.mkdir(parents=True, exist_ok=True)
-  suite_results.write_json(str(output / 'scores.json'), contents)
+  files.write_json(str(output / 'scores.json'), contents)
   print(f'wrote scores.json to {output}')
 
 

@@ -18,11 +18,6 @@ _EARLIER = {'deterministic': False}
 _NO_RESULTS = (OSError, ValueError, TypeError, KeyError, AttributeError)
 
 
-def write_json(path: str, contents: dict[str, Any]) -> None:
-  """Writes contents as JSON, as a whole or not at all."""
-  files.write(path, (json.dumps(contents, indent=2) + '\n').encode())
-
-
 class SuiteResults:
   """Results by level, in `path` and, as a table, in the same name with `.md`.
 
@@ -78,7 +73,7 @@ class SuiteResults:
     contents = {'suite': self._suite.name, **self._conditions,
                 'levels_counted': len(scores), **self.summary(),
                 'levels': self._levels}
-    write_json(self._path, contents)
+    files.write_json(self._path, contents)
     files.write(self.table_path, suite_tables.markdown(
         self._suite, {'ours': scores}).encode())
 

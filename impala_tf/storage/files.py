@@ -10,6 +10,7 @@ import contextlib
 import errno
 import functools
 import importlib
+import json
 import os
 import re
 import shutil
@@ -199,6 +200,11 @@ def write(path: str, content: bytes) -> None:
         with contextlib.suppress(OSError):
           os.remove(new)
       raise
+
+
+def write_json(path: str, contents: Any) -> None:
+  """Writes indented JSON, whole or not at all; raises OSError."""
+  write(path, (json.dumps(contents, indent=2) + '\n').encode())
 
 
 def check_writable(path: str, flag: str) -> None:

@@ -50,7 +50,7 @@ def _run(args: argparse.Namespace) -> None:
   result = measure.run(setting, args.seconds)
   report.show(result)
   if args.json:
-    report.write_json(args.json, result)
+    files.write_json(args.json, result)
 
 
 def main() -> int:

@@ -27,6 +27,7 @@ from impala_tf import config as config_lib
 from impala_tf.cli import command_line
 from impala_tf.cli import program
 from impala_tf.runs import gin_config
+from impala_tf.storage import files
 from lab.bench import quiet
 from lab.bench import report
 from lab.bench import training
@@ -171,7 +172,7 @@ def _run(args: argparse.Namespace) -> None:
       for name, rounds in speeds.items()}
   report.show_peer(results)
   if args.json:
-    report.write_json(args.json, results)
+    files.write_json(args.json, results)
 
 
 def main() -> int:

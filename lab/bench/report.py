@@ -1,6 +1,5 @@
-"""Reports of benchmarks, as tables for people and JSON for programs."""
+"""Reports of benchmarks, as tables for people."""
 
-import json
 from typing import Any, Sequence
 
 import rich.box
@@ -20,13 +19,6 @@ _PARTS = {
     'learner': 'learner step',
     'publish': 'parameters, learner\'s end',
 }
-
-
-def write_json(path: str, results: Any) -> None:
-  """Writes results as JSON."""
-  with open(path, 'w', encoding='utf-8') as file:
-    json.dump(results, file, indent=2)
-    file.write('\n')
 
 
 def _table(*columns: str) -> rich.table.Table:

@@ -22,6 +22,7 @@ from impala_tf.runs import gin_config
 from impala_tf.runtime import cores
 from impala_tf.runtime import sizing
 from impala_tf.runtime import user_modules
+from impala_tf.storage import files
 from lab.bench import measure
 from lab.bench import quiet
 from lab.bench import report
@@ -321,7 +322,7 @@ def _run(args: argparse.Namespace) -> None:
     results['tasks'][name] = measured
     report.show_table_1(f'{name}: {TASKS[name].title}', measured)
     if args.json:  # Kept, should the next task fail.
-      report.write_json(args.json, results)
+      files.write_json(args.json, results)
 
 
 def main() -> int:
