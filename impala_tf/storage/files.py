@@ -214,7 +214,7 @@ def check_writable(path: str, flag: str) -> None:
   """
   try:
     if os.path.exists(path) and not os.path.isfile(path):
-      raise OSError(errno.EINVAL, 'it is there, and no file')
+      raise OSError(errno.EINVAL, 'not a regular file')
     write(new_path(path), b'to be removed')
     remove(new_path(path))
   except OSError as error:

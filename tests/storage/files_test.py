@@ -51,8 +51,8 @@ def test_what_is_not_there_says_so(base):
 
 
 @pytest.mark.parametrize('path, cause', [
-    ('{}/no/x', 'No such file'), ('{}', 'no file'), ('{}/x/x', 'Not a direct'),
-    ('file://{}/no/x', 'No such file'), ('/dev/null', 'no file')])
+    ('{}/no/x', 'No such file'), ('{}', 'regular'), ('{}/x/x', 'Not a direct'),
+    ('file://{}/no/x', 'No such file'), ('/dev/null', 'regular')])
 def test_path_that_cannot_be_written_is_refused(tmp_path, path, cause):
   (tmp_path / 'x').write_text('as it was')
   with pytest.raises(config_lib.UserError, match=f'not be written .*{cause}.*'):
