@@ -63,8 +63,7 @@ def output_path(path: str) -> str:
         f'--output: pictures cannot be written as .{ending}; choose one of '
         f'{", ".join(formats())}')
   if files.is_url(path):
-    raise config_lib.UserError(
-        f'--output must be a path, no URL, but is {path}')
+    raise config_lib.UserError(f'--output must be a path, but is {path}')
   files.check_writable(path, '--output')
   return path
 

@@ -210,13 +210,14 @@ def write_json(path: str, contents: Any) -> None:
 def check_writable(path: str, flag: str) -> None:
   """Raises UserError, naming `flag`, if no file can be written to `path`.
 
-  Call it before hours of work. Behind a URL, only a trial shows it.
+  Call it before hours of work. It writes another file beside, and removes it.
   """
+  trial = f'{path}.{os.getpid()}'  # Another process may be writing `new_path`.
   try:
     if os.path.exists(path) and not os.path.isfile(path):
       raise OSError(errno.EINVAL, 'not a regular file')
-    write(new_path(path), b'to be removed')
-    remove(new_path(path))
+    write(trial, b'to be removed')
+    remove(trial)
   except OSError as error:
     raise config_lib.UserError(
         f'{path} cannot be written ({error.strerror}); choose another {flag}'

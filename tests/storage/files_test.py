@@ -54,11 +54,12 @@ def test_what_is_not_there_says_so(base):
     ('{}/no/x', 'No such file'), ('{}', 'regular'), ('{}/x/x', 'Not a direct'),
     ('file://{}/no/x', 'No such file'), ('/dev/null', 'regular')])
 def test_path_that_cannot_be_written_is_refused(tmp_path, path, cause):
-  (tmp_path / 'x').write_text('as it was')
+  for name in ('x', 'x.new'):  # The second is another process's.
+    (tmp_path / name).write_text('as it was')
   with pytest.raises(config_lib.UserError, match=f'not be written .*{cause}.*'):
     files.check_writable(path.format(tmp_path), '--f')
   files.check_writable(str(tmp_path / 'x'), '--f')
-  assert [p.read_text() for p in tmp_path.iterdir()] == ['as it was']
+  assert [p.read_text() for p in tmp_path.iterdir()] == 2 * ['as it was']
 
 
 @pytest.mark.parametrize('scheme', ['', 'file://'])

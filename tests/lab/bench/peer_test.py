@@ -48,8 +48,7 @@ def test_speed_is_in_frames_and_nothing_goes_on_after(monkeypatch):
     (_command('print("no module of that name")'), 'no module of that name'),
     (_command('import time\nfor _ in range(30): '
               'time.sleep(0.05); print("Steps 1 @", flush=True)'),
-     'did not get on'),
-])
+     'did not get on')])
 def test_command_that_does_not_train_is_named_with_its_last_words(
     command, words):
   with pytest.raises(config_lib.UserError, match=words):
@@ -62,8 +61,7 @@ def test_command_that_does_not_train_is_named_with_its_last_words(
     (['--frames_per_count=nan'], 'must be above 0, but is nan'),
     (['--rounds=0'], '--rounds and --seconds must be above 0'),
     (['--gin_binding=LearnerConfig.batch_sise = 8'],
-     'did you mean LearnerConfig.batch_size?'),
-])
+     'did you mean LearnerConfig.batch_size?')])
 def test_bad_input_is_refused_before_anything_starts(refused, arguments, words):
   assert words in refused(
       peer.main, '--command=true', r'--count=Steps (\d+)', *arguments)
