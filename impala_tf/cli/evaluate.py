@@ -225,8 +225,7 @@ def _evaluate_suite(games: scores.Games, config: config_lib.Config,
   results = suite_results.SuiteResults(output, suite, {
       'trained_frames': loaded.num_frames,
       'episodes': games.episodes or suite.episodes, 'seed': games.seed,
-      'deterministic': games.deterministic,
-      **({'gin_binding': games.bindings} if games.bindings else {})})
+      'deterministic': games.deterministic, 'gin_binding': games.bindings})
   scores.play_in_turn(
       games, config, [level for level in levels if not results.has(level)],
       loaded, keep)

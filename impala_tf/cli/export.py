@@ -123,8 +123,7 @@ def _add_card(directory: str, run_dir: str, config: config_lib.Config,
   if files.exists(path):
     results = [recorded_results.of_evaluation(run_dir, result)
                for result in suite_results.read_levels(path).values()
-               if not result.get('gin_binding')
-               and not result.get('interrupted')]
+               if not result.get('interrupted')]
   if not results or any(
       result.frames != loaded.num_frames for result in results):
     number = loaded.checkpoint.rpartition('-')[2]

@@ -82,13 +82,12 @@ class Program:
       self.show(config, args.directory, results)
     print('All results: '
           f'{os.path.join(args.directory, sweep_directory.RESULTS)}')
-    number = len(directory.runs)
     finished = sum(r.status == results_lib.FINISHED for r in results)
     if signum is not None:
-      print(f'Stopped with {finished} of {number} {self.kind.runs} finished; '
-            'the same command resumes')
+      print(f'Stopped with {finished} of {len(directory.runs)} '
+            f'{self.kind.runs} finished; the same command resumes')
       return 128 + signum
-    return 0 if finished == number else 1
+    return 0 if finished == len(directory.runs) else 1
 
   def _run_batch(self, args: argparse.Namespace, host: 'Host',
                  directory: sweep_directory.SweepDirectory,

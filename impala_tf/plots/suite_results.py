@@ -12,8 +12,8 @@ from impala_tf.suites import suite as suite_lib
 
 # Fields that results of levels must share to be put into one table.
 CONDITIONS = ('trained_frames', 'episodes', 'seed', 'deterministic')
-# Values of fields that older result files lack.
-_EARLIER = {'deterministic': False}
+# Values of fields that results may lack: older ones, or the run's own config.
+_ABSENT = {'deterministic': False, 'gin_binding': []}
 # Errors of reading a file of something else.
 _NO_RESULTS = (OSError, ValueError, TypeError, KeyError, AttributeError)
 
@@ -43,7 +43,7 @@ class SuiteResults:
       if contents['suite'] != suite.name:
         raise ValueError('It is of another suite.')
       self._levels = {
-          level: {**_EARLIER, **result, 'mean': float(result['mean'])}
+          level: {**_ABSENT, **result, 'mean': float(result['mean'])}
           for level, result in contents['levels'].items()}
     except _NO_RESULTS as error:
       raise config_lib.UserError(
@@ -51,9 +51,7 @@ class SuiteResults:
           'another --output') from error
 
   def has(self, level: str) -> bool:
-    result = self._levels.get(level, {})
-    return all(name in result and result[name] == value
-               for name, value in self._conditions.items())
+    return self._conditions.items() <= self._levels.get(level, {}).items()
 
   def counted(self) -> dict[str, dict[str, Any]]:
     """Returns results under the current conditions, in the suite's order."""
@@ -65,7 +63,7 @@ class SuiteResults:
     return {level: result['mean'] for level, result in self.counted().items()}
 
   def add(self, level: str, result: dict[str, Any]) -> None:
-    self._levels[level] = result
+    self._levels[level] = {**_ABSENT, **result}
     self.write()
 
   def write(self) -> None:
@@ -88,14 +86,14 @@ class SuiteResults:
 
 
 def _conditions(contents: Mapping[str, Any]) -> dict[str, Any]:
-  return {name: {**_EARLIER, **contents}[name] for name in CONDITIONS}
+  return {name: {**_ABSENT, **contents}[name] for name in CONDITIONS}
 
 
 def read_levels(path: str) -> Mapping[str, dict[str, Any]]:
   """Reads results by level from a file of one level, several, or a suite.
 
-  Of a suite, only the levels that count are returned. Raises UserError if the
-  file holds anything else.
+  Of a suite, only the levels that count are returned. Results by another config
+  than the run's are left out. Raises UserError if the file holds anything else.
   """
   try:
     contents = json.loads(files.read(path))
@@ -103,9 +101,10 @@ def read_levels(path: str) -> Mapping[str, dict[str, Any]]:
       played = contents.get('levels') or {contents['level']: contents}
       return {level: {**_conditions(result), **result,
                       'mean': float(result['mean'])}
-              for level, result in played.items()}
+              for level, result in played.items()
+              if not result.get('gin_binding')}
     suite = levels_lib.SUITES[contents['suite']]
-    conditions = _conditions(contents)
+    conditions = {**_conditions(contents), 'gin_binding': []}
   except _NO_RESULTS as error:
     raise config_lib.UserError(
         f'{path} holds no evaluation ({error!r}); remove it, or evaluate '

@@ -1,9 +1,12 @@
 """A CSV file of evaluation results: a row for each, with its origin."""
 
+import contextlib
 import csv
+import fcntl
 import hashlib
 import io
 import operator
+import os
 import shlex
 from typing import Any, Mapping, NamedTuple
 
@@ -51,7 +54,6 @@ def of_evaluation(run_dir: str, evaluation: Mapping[str, Any]) -> Result:
   command = start.get('command', '')
   row = next((row for row in reversed(metrics.read_rows(run_dir))
               if row['frames'] <= evaluation['trained_frames']), {})
-  secs = row.get('secs')
   return Result(
       task=evaluation['level'],
       config=next((word for word in shlex.split(command)
@@ -59,7 +61,7 @@ def of_evaluation(run_dir: str, evaluation: Mapping[str, Any]) -> Result:
       config_hash=hashlib.sha256(files.read(config_path)).hexdigest()[:12],
       seed=gin_config.load(config_path).experiment.seed,
       frames=evaluation['trained_frames'], updates=row.get('updates'),
-      minutes=None if secs is None else round(secs / 60, 1),
+      minutes=round(row['secs'] / 60, 1) if row else None,
       machine=start.get('machine', ''), score=evaluation['mean'],
       standard_error=evaluation['standard_error'],
       games=evaluation['episodes'],
@@ -87,9 +89,15 @@ def read(path: str) -> list[Result]:
 def add(path: str, result: Result) -> None:
   """Adds a result to a file, and makes the file if it is missing.
 
-  The result replaces an earlier one of the same agent and protocol.
+  The result replaces an earlier one of the same agent and protocol. Evaluations
+  on one machine may add to a file on its disk at the same time.
   """
   agent = operator.attrgetter('task', 'curve', 'frames', 'protocol')
-  others = [r for r in read(path) if agent(r) != agent(result)]
-  files.write(path, results_lib.as_csv(
-      [Result._fields, *others, result]).encode())
+  with contextlib.ExitStack() as stack:
+    if not files.is_url(path):
+      directory = os.open(os.path.dirname(path) or '.', os.O_RDONLY)
+      stack.callback(os.close, directory)
+      fcntl.flock(directory, fcntl.LOCK_EX)
+    others = [r for r in read(path) if agent(r) != agent(result)]
+    files.write(path, results_lib.as_csv(
+        [Result._fields, *others, result]).encode())

@@ -68,19 +68,12 @@ def test_environments_that_are_made_slowly_are_counted(
       'making 2 environments of catch (--num_envs for fewer)\n')
 
 
-def test_score_is_recorded_with_its_run(catch_run, play, tmp_path, capsys):
+def test_score_is_recorded_with_its_run(catch_run, play, tmp_path):
   table = tmp_path / 'results.csv'
   assert play(catch_run, '--episodes=3', f'--record={table}') == 0
   report = json.loads((catch_run / 'evaluation.json').read_text())
   result, = recorded_results.read(str(table))
   assert result == recorded_results.of_evaluation(str(catch_run), report)
-  # Scores by another config are not the run's; a directory is no table.
-  for flag, words in (
-      ('--gin_binding=AgentConfig.hidden_size = 4', 'leave out'),
-      (f'--record={tmp_path}', 'cannot be written')):
-    assert play(catch_run, f'--record={table}', flag) == 2
-    assert words in capsys.readouterr().err
-  assert recorded_results.read(str(table)) == [result]
 
 
 def test_result_is_written_and_shown_and_the_first_game_filmed(
@@ -115,7 +108,6 @@ def test_result_is_written_and_shown_and_the_first_game_filmed(
 @pytest.fixture(name='interrupts')
 def _interrupts(monkeypatch):
   """Ctrl-C after the step in which the first games of a level end."""
-
   play = evaluation.evaluate
 
   def interrupted(agent, environment, num_episodes, seed, on_step, *others):
@@ -152,8 +144,7 @@ def test_level_of_a_suite_that_was_interrupted_is_played_again(
     tmp_path, play, interrupts):
   run_dir = _make_pong_run(tmp_path)
   assert play(
-      run_dir, '--suite=atari57', '--levels=atari/pong',
-      '--episodes=2',
+      run_dir, '--suite=atari57', '--levels=atari/pong', '--episodes=2',
       '--gin_binding=ExperimentConfig.evaluation_max_frames = 8') == 130
   assert not (run_dir / 'evaluation_atari57.json').exists()
 
@@ -257,8 +248,11 @@ def test_suite_is_played_level_by_level_and_goes_on_from_its_stop(
   assert 'Levels of Atari-57: 2 of 57 scored.' in table
 
   assert evaluate_suite(both)[0] == []
-  played, report, _ = evaluate_suite(both, '--seed=1')
-  assert played == ['atari/pong', 'atari/breakout']
+  # By another seed or config, also in one file.
+  for flags in ([], ['--gin_binding=AtariConfig.noop_max = 0'], []):
+    played, _, _ = evaluate_suite(both, '--seed=1', f'--output={path}', *flags)
+    assert played == ['atari/pong', 'atari/breakout']
+    assert len(suite_results.read_levels(str(path))) == (0 if flags else 2)
 
 
 def test_level_that_ends_the_process_is_named_and_a_result_is_kept(
@@ -373,6 +367,9 @@ def test_suite_that_cannot_be_played_is_refused_in_one_line(
     (['--suite=atari57', '--video=x.mp4'], '--video films one level'),
     (['--suite=atari57', '--output={run}/x.md'], 'choose another ending'),
     (['--output={run}/no/such/x.json'], '(No such file or directory); choose'),
+    (['--record={run}'], '(not a regular file); choose another --record'),
+    (['--record', '--gin_binding=AgentConfig.hidden_size = 4'],
+     "--record is for scores of the run's own config; leave out --gin_binding"),
     (['--video={run}/x.txt'], 'is one of .gif, .mkv, .mov, .mp4, but is'),
     (['--video=gs://b/x.gif'], '--video must be a path, no URL'),
     (['--video={run}/x.gif', '--video_secs=0'], 'must be above 0, but is 0'),
@@ -390,7 +387,6 @@ def test_run_without_a_whole_checkpoint_is_refused_in_one_line(
   for path in (catch_run / 'checkpoints').glob('*.index'):
     path.write_bytes(b'cut')
   assert play(catch_run) == 2
-  error = [line for line in capsys.readouterr().err.splitlines()
-           if line.startswith('error: ')]
-  assert len(error) == 1 and 'is damaged' in error[0]
+  error, = re.findall('^error: .*', capsys.readouterr().err, re.MULTILINE)
+  assert 'is damaged' in error
   assert not (catch_run / 'evaluation.json').exists()

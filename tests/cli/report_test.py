@@ -161,17 +161,15 @@ def test_runs_of_dmlab_are_compared_with_the_papers_experts_or_its_one_agent():
 def test_of_several_evaluations_that_after_most_training_counts(runs, tmp_path):
   run_dir = tmp_path / 'run'
   shutil.copytree(runs / 'expert', run_dir)
-  path = run_dir / 'evaluation.json'
-  older = json.loads(path.read_text())
-  older.update(trained_frames=4000, episodes=99, mean=7.)
-  (run_dir / 'evaluation_older.json').write_text(json.dumps(older))
-  run, = _loaded(run_dir)
-  assert run.results[PONG]['mean'] == 0
-  # After the same training, the result of more episodes counts.
-  older.update(trained_frames=4321)
-  (run_dir / 'evaluation_older.json').write_text(json.dumps(older))
-  run, = _loaded(run_dir)
-  assert run.results[PONG]['mean'] == 7
+  other = json.loads((run_dir / 'evaluation.json').read_text())
+  # After the same training, that of more episodes, but not by another config.
+  for changes, mean in (
+      ({'trained_frames': 4000, 'episodes': 99, 'mean': 7.}, 0),
+      ({'trained_frames': 4321}, 7), ({'gin_binding': ['A.b = 1']}, 0)):
+    other.update(changes)
+    (run_dir / 'evaluation_other.json').write_text(json.dumps(other))
+    run, = _loaded(run_dir)
+    assert run.results[PONG]['mean'] == mean
 
 
 def test_run_without_an_evaluation_or_a_curve_shows_the_rest(

@@ -1,5 +1,6 @@
 """Scores are recorded with their origin, once an agent and protocol."""
 
+from concurrent import futures
 import hashlib
 import json
 import shlex
@@ -69,6 +70,15 @@ def test_second_evaluation_replaces_the_first_by_the_same_protocol(
   assert [(r.task, r.frames, r.score) for r in recorded_results.read(path)] == [
       ('atari/breakout', 2000, 19.255), ('atari/pong', 3000, 19.255),
       ('atari/pong', 2000, 19.255), ('atari/pong', 2000, 20.)]
+
+
+def test_no_result_is_lost_if_processes_add_at_once(run, tmp_path):
+  path = str(tmp_path / 'results.csv')
+  result = recorded_results.of_evaluation(str(run), _EVALUATION)
+  results = [result._replace(frames=frames) for frames in range(200)]
+  with futures.ProcessPoolExecutor(4) as pool:
+    list(pool.map(recorded_results.add, [path] * 200, results))
+  assert sorted(recorded_results.read(path)) == results
 
 
 @pytest.mark.parametrize('text', [

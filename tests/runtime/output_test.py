@@ -1,6 +1,7 @@
 """Output that cannot be written ends nothing, and says once what is lost."""
 
 import contextlib
+import functools
 import io
 import os
 import sys
@@ -24,8 +25,8 @@ with output.never_failing():
 _LOST = 'standard output cannot be written ({}); the program goes on\n'
 
 
-def _gone(stack):
-  reader, writer = os.pipe()
+def _gone(stack, make=os.pipe):
+  reader, writer = make()
   os.close(reader)
   stack.callback(os.close, writer)
   return writer
@@ -33,13 +34,6 @@ def _gone(stack):
 
 def _full(stack):
   return stack.enter_context(open('/dev/full', 'wb')).fileno()
-
-
-def _hung_up(stack):
-  ours, theirs = os.openpty()
-  os.close(ours)
-  stack.callback(os.close, theirs)
-  return theirs
 
 
 def _not_blocking(stack):
@@ -53,7 +47,8 @@ def _not_blocking(stack):
 @pytest.mark.parametrize('open_output, words', [
     (_gone, _LOST.format('Broken pipe')),
     (_full, _LOST.format('No space left on device')),
-    (_hung_up, _LOST.format('Input/output error')), (_not_blocking, '')])
+    (functools.partial(_gone, make=os.openpty),
+     _LOST.format('Input/output error')), (_not_blocking, '')])
 def test_program_goes_on_though_nobody_can_read(open_output, words):
   with contextlib.ExitStack() as stack:
     with programs.running('-c', _CODE, stdout=open_output(stack)) as process:
