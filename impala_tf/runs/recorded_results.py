@@ -66,7 +66,8 @@ def of_evaluation(run_dir: str, evaluation: Mapping[str, Any]) -> Result:
       standard_error=evaluation['standard_error'],
       games=evaluation['episodes'],
       protocol=DETERMINISTIC if evaluation['deterministic'] else SAMPLED,
-      commit=start.get('commit', ''), command=command, curve=run_dir)
+      commit=start.get('commit', ''), command=command,
+      curve=run_dir.rstrip('/'))
 
 
 def read(path: str) -> list[Result]:

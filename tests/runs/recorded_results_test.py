@@ -35,7 +35,7 @@ def _run(tmp_path):
 
 
 def test_result_has_the_origin_of_its_run(run):
-  result = recorded_results.of_evaluation(str(run), _EVALUATION)
+  result = recorded_results.of_evaluation(f'{run}/', _EVALUATION)
   assert result == recorded_results.Result(
       task='atari/pong', config='my own/pong.gin', config_hash=hashlib.sha256(
           (run / 'config.gin').read_bytes()).hexdigest()[:12],
