@@ -183,18 +183,21 @@ def _evaluate_levels(games: scores.Games, config: config_lib.Config,
                      record: Callable[[dict], None]) -> dict:
   """Plays levels, not as a suite, and writes results; returns the report."""
   results: dict[str, dict] = {}
+  if len(levels) > 1 and files.exists(output):
+    results.update(suite_results.read_levels(output))
 
   def keep(level, result):
-    results[level] = result
-    if 'interrupted' in result and files.exists(output):
+    if 'interrupted' in result and (
+        level in results or len(levels) == 1 and files.exists(output)):
       print(f'{output} is left as it was')
       return
+    results[level] = result
     files.write_json(
         output, result if len(levels) == 1 else {'levels': results})
     record(result)
 
   scores.play_in_turn(games, config, levels, loaded, keep)
-  report = {'trained_frames': loaded.num_frames, 'levels': len(results)}
+  report = {'trained_frames': loaded.num_frames, 'levels': len(levels)}
   if len(levels) == 1:
     (report,) = results.values()
   return {**{name: value for name, value in report.items()
@@ -226,8 +229,12 @@ def _evaluate_suite(games: scores.Games, config: config_lib.Config,
       'trained_frames': loaded.num_frames,
       'episodes': games.episodes or suite.episodes, 'seed': games.seed,
       'deterministic': games.deterministic, 'gin_binding': games.bindings})
+  done = results.counted()
+  for level in levels:
+    if level in done:
+      record(done[level])
   scores.play_in_turn(
-      games, config, [level for level in levels if not results.has(level)],
+      games, config, [level for level in levels if level not in done],
       loaded, keep)
   results.write()
   return {'suite': suite.title, 'trained_frames': loaded.num_frames,

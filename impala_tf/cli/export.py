@@ -116,15 +116,17 @@ def main() -> None:
 def _add_card(directory: str, run_dir: str, config: config_lib.Config,
               loaded: Any, args: argparse.Namespace, flags: str) -> None:
   """Writes model card and video; raises UserError if the agent has no score."""
-  suite, _ = scores.scored_levels(config.environment.level)
+  suite, levels = scores.scored_levels(config.environment.level)
+  # As `evaluate` does, which leaves a shipped agent's directory alone.
   path = os.path.join(
-      run_dir, f'evaluation_{suite.name}.json' if suite else 'evaluation.json')
+      run_dir if files.exists(args.run_dir) else '',
+      f'evaluation_{suite.name}.json' if suite else 'evaluation.json')
   results: list[recorded_results.Result] = []
   if files.exists(path):
     results = [recorded_results.of_evaluation(run_dir, result)
                for result in suite_results.read_levels(path).values()
                if not result.get('interrupted')]
-  if not results or any(
+  if len(results) < len(levels) or any(
       result.frames != loaded.num_frames for result in results):
     number = loaded.checkpoint.rpartition('-')[2]
     command = ' '.join([wording.command('evaluate'), args.run_dir,

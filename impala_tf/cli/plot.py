@@ -146,7 +146,7 @@ def _draw(drawn: Sequence[_Curve], args: argparse.Namespace, output: str
   if any(curve.num_runs > 1 for curve in drawn):
     title += f'\n{_STATISTICS[args.statistic]} of runs'
     if any(curve.band.low is not None for curve in drawn):
-      title += f', {args.confidence:.0%} bootstrap interval'
+      title += f', {100 * args.confidence:g}% bootstrap interval'
   axes.set_ylabel(title)
   if len(drawn) > _MAX_IN_LEGEND:
     figure.legend(loc='outside right upper')

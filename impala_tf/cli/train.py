@@ -81,6 +81,8 @@ def main() -> int:
   run_dir = args.run_dir or run_directory.fresh_path(config.environment.level)
   with local_run.begun(run_dir, config, chosen, why_public, args.allow_changes,
                        args.init_from):
+    if args.profile:
+      profiling.forget(run_dir)
     with tracking.tracking(args.track, run_dir), contextlib.ExitStack() as logs:
       # As those of children; a run behind a URL leaves nothing here.
       if config.experiment.in_process and not files.is_url(run_dir):

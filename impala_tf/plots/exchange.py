@@ -27,7 +27,7 @@ def _by_algorithm(run_dirs: Sequence[str]
 
 
 def _score(run: runs_lib.Run) -> float:
-  """Returns a run's score on its one level, human-normalised if in a suite.
+  """Returns a run's raw score on its one level.
 
   It is that of the evaluation, or of the last training games without one.
   """
@@ -44,20 +44,30 @@ def _score(run: runs_lib.Run) -> float:
     raise config_lib.UserError(
         f'{run.label} has neither an evaluation nor a return of {level} yet; '
         'let it train')
-  return suite.human_normalised_score(
-      level, scores[-1]) if suite else scores[-1]
+  return scores[-1]
+
+
+def _normalised(level: str, score: float) -> float:
+  suite = levels_lib.suite_of(level)
+  return suite.human_normalised_score(level, score) if suite else score
 
 
 def rliable(run_dirs: Sequence[str]) -> dict[str, list[list[float]]]:
   """Returns a matrix of scores for each algorithm, with a row for each seed.
 
-  Columns are levels, sorted by name (Agarwal et al. 2021). Raises UserError
-  unless all levels of an algorithm have as many seeds.
+  Columns are levels, sorted by name (Agarwal et al. 2021); scores of a suite's
+  are human-normalised. Raises UserError unless all algorithms have the same
+  levels, and all levels of an algorithm as many seeds.
   """
-  matrices = {}
+  matrices, first = {}, None
   for name, levels in _by_algorithm(run_dirs).items():
-    columns = [[_score(levels[level][seed]) for seed in sorted(levels[level])]
-               for level in sorted(levels)]
+    first = first or (name, levels.keys())
+    if levels.keys() != first[1]:
+      raise config_lib.UserError(
+          f'{name} has {", ".join(levels)}, but {first[0]} has '
+          f'{", ".join(first[1])}; name runs on the same levels')
+    columns = [[_normalised(level, _score(levels[level][seed]))
+                for seed in sorted(levels[level])] for level in sorted(levels)]
     if len(set(map(len, columns))) > 1:
       raise config_lib.UserError(
           f'{name} has not as many seeds on each level: ' + ', '.join(

@@ -40,6 +40,10 @@ def make(run_dirs: Sequence[str], way: str | None) -> Groups:
   For `way` see docs/plots.md; None leaves each alone. Raises UserError if a
   config is needed and missing.
   """
+  if way and len({os.path.basename(run_dir.rstrip('/')) ==
+                  run_directory.EVALUATION for run_dir in run_dirs}) > 1:
+    raise config_lib.UserError(
+        'runs are not grouped with evaluations; name only one kind')
   if way == 'all':
     return {'all': list(run_dirs)}
   if way in (None, 'directory'):
@@ -109,5 +113,5 @@ def _names(run_dirs: Sequence[str], values: dict[str, dict[str, Any]],
 def _named(option: str, value: Any) -> str:
   """Returns a legend's 'option = value', or only the value if it is text."""
   if isinstance(value, str):
-    return levels_lib.short_name(value) if option == LEVEL else value
+    return value
   return f'{option.partition(".")[2].rstrip("_")} = {value}'

@@ -102,8 +102,12 @@ def draw_band(axes: matplotlib.axes.Axes, x: np.ndarray, band: intervals.Band,
 def label_x(axes: matplotlib.axes.Axes, x: str) -> None:
   """Names the horizontal axis, and shortens its numbers: 40M, or 2 hours.
 
-  Everything must be drawn before. `x` is 'frames', 'updates' or 'secs'.
+  Everything must be drawn before; single points get a marker, since they have
+  no line. `x` is 'frames', 'updates' or 'secs'.
   """
+  for line in axes.lines:
+    if np.size(line.get_xdata()) == 1:
+      line.set_marker('.')
   if x in _X_TITLES:
     axes.set_xlabel(_X_TITLES[x])
     axes.xaxis.set_major_formatter(matplotlib.ticker.EngFormatter(sep=''))

@@ -53,7 +53,8 @@ def find(patterns: Sequence[str]) -> list[str]:
   found: dict[str, str] = {}  # By real path or URL.
   for pattern in patterns:
     run_directory.reach(pattern)
-    paths = [pattern] if files.exists(pattern) else sorted(glob.glob(pattern))
+    paths = [pattern] if files.exists(pattern) else sorted(
+        path for path in glob.glob(pattern) if not path.endswith('.failed'))
     if not paths:
       raise config_lib.UserError(
           f'there is no run {pattern}; name directories of runs')
@@ -125,16 +126,23 @@ def _load(run_dir: str, label: str) -> Run:
 def _results(run_dir: str) -> Results:
   """Reads the evaluation that counts for each level of a run.
 
-  Of several results of a level, the one after most training, then of most
-  games, counts.
+  Of several results of a level, one by the paper's protocol counts before
+  others, then that after most training, then that of most games.
   """
   found: dict[str, Mapping[str, Any]] = {}
   for name in fnmatch.filter(files.names(run_dir), 'evaluation*.json'):
     path = os.path.join(run_dir, name)
     for level, result in suite_results.read_levels(path).items():
       found[level] = max(found.get(level, result), result,
-                         key=lambda r: (r['trained_frames'], r['episodes']))
+                         key=lambda r: (not note(r), r['trained_frames'],
+                                        r['episodes']))
   return found
+
+
+def note(result: Mapping[str, Any]) -> str:
+  """Returns what of an evaluation was not by the protocol, or ''."""
+  return (' (most probable actions)' * result.get('deterministic', False) +
+          ' (interrupted)' * result.get('interrupted', False))
 
 
 def _agents(runs: Sequence[Run]) -> dict[str, Results]:

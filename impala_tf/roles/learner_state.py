@@ -95,6 +95,10 @@ def restore(config: config_lib.Config, run_dir: str, log_dir: str,
     if is_chief and frames >= config.experiment.total_frames:
       child.remark(f'all {frames:,d} frames have been learned from; raise '
                    'ExperimentConfig.total_frames to go on')
+    elif is_chief and config.experiment.stop_at_return is not None and (
+        state.totals.best_return >= config.experiment.stop_at_return):
+      child.remark('ExperimentConfig.stop_at_return was reached; raise it, or '
+                   'set it to None, to go on')
   metrics_lib.drop_rows_after(log_dir, frames)
   if is_chief:
     hparams.write(log_dir, config, frames)

@@ -20,6 +20,7 @@ from impala_tf.runs import skipped_updates
 from impala_tf.runs import training_log
 from impala_tf.runtime import control as control_lib
 from impala_tf.runtime import interfaces
+from impala_tf.runtime import sizing
 from impala_tf.suites import levels as levels_lib
 
 
@@ -83,7 +84,8 @@ def learn(parts: learner_parts.LearnerParts,
           # Means over a stretch of time would differ between runs.
           0. if options.in_process else options.log_interval_secs,
           options.log_interval_updates,
-          config.environment.episode_metric_names),
+          config.environment.episode_metric_names, sizing.fitted(
+              config.actor.num_actors) * sizing.fitted(config.actor.num_envs)),
       learner, parts.state.totals, _gauges(parts, skipped), level_log, gather,
       reports.on_row)
   checkpoints = training_log.Checkpoints(

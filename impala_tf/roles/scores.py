@@ -4,6 +4,7 @@ It does not import TensorFlow, so that bad input is refused at once.
 """
 
 import dataclasses
+import os
 import threading
 from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
@@ -78,6 +79,7 @@ def evaluate(run_dir: str, episodes: int | None = None, *, seed: int = 0,
     UserError: in one line, if an argument cannot work.
   """
   user_modules.refuse_while_importing('impala_tf.evaluate')
+  run_dir = os.fspath(run_dir)
   run_directory.reach(run_dir)
   config = gin_config.load(check(run_dir, episodes, seed, num_envs))
   from impala_tf.agents import saved  # Imports TensorFlow, which takes seconds.

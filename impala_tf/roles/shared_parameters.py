@@ -89,7 +89,8 @@ class Learner:
     log = training_log.TrainingLog(
         training_log.LogSettings(
             self._run_dir, sys.maxsize,
-            0. if options.in_process else options.log_interval_secs),
+            0. if options.in_process else options.log_interval_secs,
+            num_envs=sizing.num_workers(self._config, 1)),
         server, self._state.totals, lambda: {
             'updates_skipped': skipped.total,
             'target_syncs': self.store.counts.num_syncs},

@@ -6,6 +6,7 @@ processes that a thread supervises, or take turns with it.
 
 from concurrent import futures
 import contextlib
+import os
 import signal
 import sys
 import tempfile
@@ -75,6 +76,7 @@ def train(config: config_lib.Config | str, run_dir: str | None = None, *,
   """
   user_modules.refuse_while_importing('impala_tf.train')
   beginning.check_reverb()
+  run_dir = run_dir and os.fspath(run_dir)
   config = run_directory.as_begun(
       _load(config, bindings or {}, in_process), run_dir)
   beginning.check_names(config)

@@ -55,8 +55,9 @@ def add(run_dir: str, **entry: Any) -> None:
 
 def add_start(run_dir: str) -> None:
   """Adds a start to the history: command line, commit and machine."""
-  add(run_dir, command=shlex.join(sys.argv), commit=_commit(),
-      machine=cores.machine())
+  # The first word may be two, 'impala-tf train'.
+  command = ' '.join([sys.argv[0], *map(shlex.quote, sys.argv[1:])])
+  add(run_dir, command=command, commit=_commit(), machine=cores.machine())
 
 
 def _commit() -> str:

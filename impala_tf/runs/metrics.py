@@ -85,11 +85,24 @@ class RowReader:
   """A reader that follows the rows of a run, which may still be training."""
 
   def __init__(self, run_dir: str):
-    self._journal = line_log.open_for_reading(os.path.join(run_dir, FILE_NAME))
+    self._path = os.path.join(run_dir, FILE_NAME)
+    self._journal = line_log.open_for_reading(self._path)
 
   def new_rows(self) -> list[Row]:
-    """Returns rows since the last call, see `line_log.open_for_reading`."""
-    return [json.loads(line) for line in self._journal.new_lines()]
+    """Returns rows since the last call, see `line_log.open_for_reading`.
+
+    Raises UserError for a damaged line.
+    """
+    return _parsed(self._path, self._journal.new_lines())
+
+
+def _parsed(path: str, lines: Sequence[bytes]) -> list[Row]:
+  try:
+    return [json.loads(line) for line in lines]
+  except ValueError as error:
+    raise config_lib.UserError(
+        f'{path} is damaged ({error}); remove the line that is no JSON'
+    ) from error
 
 
 def read_rows(run_dir: str) -> list[Row]:
@@ -98,16 +111,9 @@ def read_rows(run_dir: str) -> list[Row]:
   `run_dir` may also be the path of a file like `metrics.jsonl`. Raises
   UserError if it holds something else.
   """
-  path = os.path.join(run_dir, FILE_NAME)
-  try:
-    if os.path.isfile(run_dir):
-      path = run_dir
-      return [json.loads(line) for line in files.read(path).splitlines()]
-    return RowReader(run_dir).new_rows()
-  except ValueError as error:
-    raise config_lib.UserError(
-        f'{path} is damaged ({error}); remove the line that is no JSON'
-    ) from error
+  if os.path.isfile(run_dir):
+    return _parsed(run_dir, files.read(run_dir).splitlines())
+  return RowReader(run_dir).new_rows()
 
 
 def points(rows: Sequence[Row], metric: str,
@@ -118,6 +124,9 @@ def points(rows: Sequence[Row], metric: str,
 
 
 def drop_rows_after(run_dir: str, frames: int) -> None:
-  """Deletes a run's rows beyond `frames`, which a resumed run writes again."""
-  line_log.keep(os.path.join(run_dir, FILE_NAME),
-               lambda line: json.loads(line)['frames'] <= frames)
+  """Deletes a run's rows beyond `frames`, which a resumed run writes again.
+
+  Raises UserError for a damaged line.
+  """
+  path = os.path.join(run_dir, FILE_NAME)
+  line_log.keep(path, lambda line: _parsed(path, [line])[0]['frames'] <= frames)

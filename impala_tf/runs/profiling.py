@@ -3,6 +3,7 @@
 Only the profile of updates imports TensorFlow.
 """
 
+import contextlib
 import json
 import os
 import statistics
@@ -26,6 +27,12 @@ _LABELS = {
     'write': 'writing to Reverb',
     'queue_full': 'blocked on the queue',
 }
+
+
+def forget(run_dir: str) -> None:
+  """Removes the times that actors of earlier starts have measured."""
+  with contextlib.suppress(FileNotFoundError):
+    files.remove(os.path.join(run_dir, _DIRECTORY))
 
 
 class LearnerProfiler:

@@ -149,7 +149,8 @@ class NewestRow:
 
   def __init__(self, run_dir: str):
     self._rows = metrics.RowReader(run_dir)
-    self._rows.new_rows()  # Skips the past of a run that is resumed.
+    # The past of a run that is resumed; its file may be written anew.
+    self._past = {row['secs'] for row in self._rows.new_rows()}
     self._evaluations = metrics.RowReader(
         os.path.join(run_dir, run_directory.EVALUATION))
     self._evaluated: metrics.Row = {}
@@ -169,7 +170,8 @@ class NewestRow:
           'evaluated_return': evaluation['episode_return'],
           'evaluated_cut': evaluation.get('episodes_cut')}
     for row in self._rows.new_rows()[-1:]:
-      return {**row, **self._evaluated}
+      if row['secs'] not in self._past:
+        return {**row, **self._evaluated}
     return None
 
   def _read_meanwhile(self) -> metrics.Row | None:

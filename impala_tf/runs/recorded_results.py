@@ -15,6 +15,7 @@ from impala_tf.runs import gin_config
 from impala_tf.runs import history
 from impala_tf.runs import metrics
 from impala_tf.storage import files
+from impala_tf.storage import shipped
 from impala_tf.sweeps import results as results_lib
 
 DEFAULT_PATH = 'results/results.csv'
@@ -52,22 +53,25 @@ def of_evaluation(run_dir: str, evaluation: Mapping[str, Any]) -> Result:
   start = next((entry for entry in history.read(run_dir)
                 if 'command' in entry), {})
   command = start.get('command', '')
+  shipped_names = shipped.config_names()
+  words = [word.removeprefix('--config=') for word in shlex.split(command)]
   row = next((row for row in reversed(metrics.read_rows(run_dir))
               if row['frames'] <= evaluation['trained_frames']), {})
   return Result(
       task=evaluation['level'],
-      config=next((word for word in shlex.split(command)
-                   if word.endswith('.gin')), ''),
+      config=next((f'configs/{word}.gin' if word in shipped_names else word
+                   for word in words if word in shipped_names or (
+                       word.endswith('.gin') and word[0] != '-')), ''),
       config_hash=hashlib.sha256(files.read(config_path)).hexdigest()[:12],
       seed=gin_config.load(config_path).experiment.seed,
-      frames=evaluation['trained_frames'], updates=row.get('updates'),
+      frames=evaluation['trained_frames'],
+      updates=int(evaluation['checkpoint'].rpartition('-')[2]),
       minutes=round(row['secs'] / 60, 1) if row else None,
       machine=start.get('machine', ''), score=evaluation['mean'],
       standard_error=evaluation['standard_error'],
       games=evaluation['episodes'],
       protocol=DETERMINISTIC if evaluation['deterministic'] else SAMPLED,
-      commit=start.get('commit', ''), command=command,
-      curve=run_dir.rstrip('/'))
+      commit=start.get('commit', ''), command=command, curve=run_dir)
 
 
 def read(path: str) -> list[Result]:
@@ -93,7 +97,9 @@ def add(path: str, result: Result) -> None:
   The result replaces an earlier one of the same agent and protocol. Evaluations
   on one machine may add to a file on its disk at the same time.
   """
-  agent = operator.attrgetter('task', 'curve', 'frames', 'protocol')
+  # Whatever path of a run was given; its time is hardly that of another one.
+  agent = operator.attrgetter('task', 'seed', 'frames', 'updates', 'minutes',
+                              'command', 'protocol')
   with contextlib.ExitStack() as stack:
     if not files.is_url(path):
       directory = os.open(os.path.dirname(path) or '.', os.O_RDONLY)

@@ -198,9 +198,10 @@ def _changed(path: str, config: config_lib.Config) -> Iterator[None]:
   if not changes:
     yield
     return
-  checkpoints = _checkpoints(path)
+  checkpoints, newest = _checkpoints(path), newest_checkpoint(path)
   with _writing(path):
-    history.add(path, changed=changes, checkpoint=next(iter(checkpoints), None))
+    history.add(path, changed=changes,
+                checkpoint=None if newest is None else f'ckpt-{newest}')
     _write_config(path, config)
   print(f'Changing, as {history.path(path)} notes: {", ".join(changes)}',
         flush=True)

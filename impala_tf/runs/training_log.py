@@ -57,6 +57,7 @@ class LogSettings(NamedTuple):
   interval_updates: int = 1
   # Names of the M numbers that levels report of episodes.
   episode_metrics: Sequence[str] = ()
+  num_envs: int = 0  # Of all actors.
 
 
 class EpisodeWindow:
@@ -65,10 +66,12 @@ class EpisodeWindow:
   Episodes with a non-finite return are counted, but not averaged.
   """
 
-  def __init__(self, size: int):
+  def __init__(self, size: int, num_envs: int = 0):
+    """Starts an empty window; `num_envs` delays `mean_return`."""
     self._values: dict[str, collections.deque[float]] = collections.defaultdict(
         lambda: collections.deque(maxlen=size))
     self._size = size
+    self._num_envs = num_envs
     self.num_episodes = 0
 
   def add(self, is_first: np.ndarray, episode_return: np.ndarray,
@@ -86,9 +89,14 @@ class EpisodeWindow:
 
   @property
   def mean_return(self) -> float | None:
-    """Mean return of a full window; None until the window is full."""
+    """Mean return of a full window; None until it is and for `num_envs` more.
+
+    All environments begin a game at once: the first to end are short ones.
+    """
     returns = self._values['episode_return']
-    return float(np.mean(returns)) if len(returns) == self._size else None
+    is_due = (len(returns) == self._size
+              and self.num_episodes >= self._size + self._num_envs)
+    return float(np.mean(returns)) if is_due else None
 
   def means(self) -> metrics_lib.Row:
     return {name: float(np.mean(values))
@@ -222,7 +230,8 @@ class TrainingLog:
     """Opens `metrics.jsonl` and TensorBoard's file for writing."""
     self.failed_saves = 0
     self._writer = metrics_lib.MetricsWriter(self.settings.run_dir)
-    self._episodes = EpisodeWindow(metrics_lib.EPISODE_WINDOW)
+    self._episodes = EpisodeWindow(
+        metrics_lib.EPISODE_WINDOW, self.settings.num_envs)
     self._num_lost = 0
     self._interval = Interval(int(self.learner.num_frames.numpy()))
 

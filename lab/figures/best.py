@@ -39,6 +39,8 @@ def _write(sweep_dir: pathlib.Path, directory: pathlib.Path,
   text = (sweep_dir / sweep_directory.RESULTS).read_text(encoding='utf-8')
   results = [r for r in results_lib.from_csv(text)
              if r.status == results_lib.FINISHED]
+  if not results:
+    raise config_lib.UserError(f'{sweep_dir} has no finished run; let it train')
   directory.mkdir(parents=True, exist_ok=True)
   paths = {}
   for name, run in choose(results).items():

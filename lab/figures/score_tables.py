@@ -80,7 +80,8 @@ def scores(results: Results) -> str:
 def _grouped(results: Results) -> list:
   """Groups results by config, changed options, protocol, length and task."""
   def key(r):
-    changes = [binding for word in shlex.split(r.command)
+    words = shlex.split(r.command.replace('--gin_binding ', '--gin_binding='))
+    changes = [binding for word in words
                if (binding := word.partition('--gin_binding=')[2])
                and not _UNSAID.match(binding)]
     protocol = r.protocol.partition('training')[2]

@@ -172,7 +172,8 @@ def test_numbers_of_episodes_are_in_the_result_and_the_score(tmp_path, play):
   assert report['mean'] == 3. and 'episode/no' not in report
 
 
-def test_levels_that_are_no_suite_are_played_in_turn(tmp_path, play, capsys):
+def test_levels_that_are_no_suite_are_played_in_turn(
+    tmp_path, play, capsys, request):
   run_dir = trained_runs.make(tmp_path, 'catch,catch/mirrored', agent=_TINY)
   assert play(run_dir, '--episodes=40') == 0
   path = run_dir / 'evaluation.json'
@@ -186,6 +187,16 @@ def test_levels_that_are_no_suite_are_played_in_turn(tmp_path, play, capsys):
     assert result['level'] == level and result['episodes'] == 40
     assert f'{i} of 2: {level} {result["mean"]:.2f}\n' in output
   assert suite_results.read_levels(str(path)) == played
+  before = path.read_text()
+  request.getfixturevalue('interrupts')
+  assert play(run_dir, '--episodes=64') == 130
+  assert path.read_text() == before
+  del played['catch']
+  path.write_text(json.dumps({'levels': played}))
+  assert play(run_dir, '--episodes=64') == 130
+  interrupted = json.loads(path.read_text())['levels'].pop('catch')
+  assert interrupted['interrupted'] and interrupted['episodes'] == 32
+  assert suite_results.read_levels(str(path)).keys() == {'catch', *played}
 
   assert play(run_dir, '--video=x.mp4') == 2
   assert 'would be catch and 1 more; leave it out' in capsys.readouterr().err
@@ -247,7 +258,9 @@ def test_suite_is_played_level_by_level_and_goes_on_from_its_stop(
           '| 20.98 | 58.6% |') in table
   assert 'Levels of Atari-57: 2 of 57 scored.' in table
 
-  assert evaluate_suite(both)[0] == []
+  table_path = tmp_path / 'results.csv'
+  assert evaluate_suite(both, f'--record={table_path}')[0] == []
+  assert len(recorded_results.read(str(table_path))) == 2
   # By another seed or config, also in one file.
   for flags in ([], ['--gin_binding=AtariConfig.noop_max = 0'], []):
     played, _, _ = evaluate_suite(both, '--seed=1', f'--output={path}', *flags)

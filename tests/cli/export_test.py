@@ -152,10 +152,25 @@ def test_card_is_of_the_agent_as_trained(
               '| commit | 1a2b |', '| observations | float32 [10, 5] |',
               '| config changed | ImpalaConfig.discount (1, now 2) |'):
     assert row in card
+  whole = path.read_text()
   path.write_text(json.dumps(
-      {**json.loads(path.read_text()), 'gin_binding': ['A.b = 1']}))
+      {**json.loads(whole), 'gin_binding': ['A.b = 1']}))
   assert 'has no score after' in refused(
       export.main, run_dir, tmp_path / 'other', '--card')
+  path.write_text(whole)  # Of one of two levels.
+  config = run_dir / 'config.gin'
+  config.write_text(config.read_text().replace(
+      "'catch'", "'catch,catch/mirrored'"))
+  assert 'has no score after' in refused(
+      export.main, run_dir, tmp_path / 'other', '--card')
+
+
+def test_shipped_agent_has_a_card_by_an_evaluation_in_the_working_directory(
+    tmp_path, monkeypatch, call):
+  monkeypatch.chdir(tmp_path)
+  assert call(evaluate.main, 'catch', '--episodes=3') == 0
+  assert call(export.main, 'catch', 'agent', '--card') == 0
+  assert '# impala on catch' in (tmp_path / 'agent' / 'README.md').read_text()
 
 
 class _Hub(http.server.BaseHTTPRequestHandler):

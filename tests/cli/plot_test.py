@@ -79,6 +79,7 @@ def test_pattern_of_seeds_is_one_curve_with_an_interval(tmp_path, call, capsys):
                         for x in (0, 100)))
     (run_dir / 'config.gin').write_text(gin_config.dumps(config_lib.Config(
         experiment=config_lib.ExperimentConfig(seed=seed))))
+  (tmp_path / 'seed_1.failed').write_text('Of a member of a population.')
   drawn = tmp_path / 'drawn.csv'
   assert call(plot.main, tmp_path / 'seed_*', '--group_by=seed',
                f'--output={tmp_path / "x"}', f'--csv={drawn}') == 0

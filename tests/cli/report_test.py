@@ -162,10 +162,13 @@ def test_of_several_evaluations_that_after_most_training_counts(runs, tmp_path):
   run_dir = tmp_path / 'run'
   shutil.copytree(runs / 'expert', run_dir)
   other = json.loads((run_dir / 'evaluation.json').read_text())
-  # After the same training, that of more episodes, but not by another config.
+  # After the same training, that of more episodes, but not by another config,
+  # and one by the protocol first.
   for changes, mean in (
       ({'trained_frames': 4000, 'episodes': 99, 'mean': 7.}, 0),
-      ({'trained_frames': 4321}, 7), ({'gin_binding': ['A.b = 1']}, 0)):
+      ({'trained_frames': 4321}, 7), ({'gin_binding': ['A.b = 1']}, 0),
+      ({'gin_binding': [], 'deterministic': True}, 0),
+      ({'deterministic': False, 'interrupted': True}, 0)):
     other.update(changes)
     (run_dir / 'evaluation_other.json').write_text(json.dumps(other))
     run, = _loaded(run_dir)

@@ -40,18 +40,19 @@ def test_rliable_gets_a_row_a_seed_and_a_column_a_level(make):
           make('c', 'catch', 2, [0., 0.25]),
           make('d', 'atari/pong', 2, [-20.7, 14.6], mean=-20.7,  # Evaluated.
                **{'atari/breakout': 100.}),
-          make('e', 'catch', 1, [0., 1.], rate=1e-4)]
+          make('e', 'catch', 1, [0., 1.], rate=1e-4),
+          make('f', 'atari/pong', 1, [-20.7], rate=1e-4)]
   matrices = exchange.rliable(runs)
   assert list(matrices) == ['learning_rate = 0.001', 'learning_rate = 0.0001']
   np.testing.assert_allclose(matrices['learning_rate = 0.001'],
                              [[1., 0.5], [0., 0.25]], atol=1e-12)
-  assert matrices['learning_rate = 0.0001'] == [[1.]]
+  assert matrices['learning_rate = 0.0001'] == [[0., 1.]]
 
 
 def test_marl_eval_gets_curves_and_an_absolute_metric(make):
   contents = exchange.marl_eval([
-      make('a', 'minigrid/Fetch-5x5-N2-v0', 3, [0., 0.5], mean=0.75)])
-  assert contents == {'minigrid': {'Fetch-5x5-N2-v0': {'impala': {'seed_3': {
+      make('a', 'atari/pong', 3, [0., 0.5], mean=0.75)])
+  assert contents == {'atari': {'pong': {'impala': {'seed_3': {
       'step_0': {'step_count': 100, 'return': [0.]},
       'step_1': {'step_count': 200, 'return': [0.5]},
       'absolute_metrics': {'return': [0.75]}}}}}}
@@ -62,6 +63,7 @@ def test_runs_that_fill_no_matrix_are_refused(make):
   cases = [([first, other], 'seed 1 and the same config'),
            ([first, make('c', 'catch', 2, [0.]),
              make('d', 'atari/pong', 1, [0.])], '1 on atari/pong, 2 on catch'),
+           ([first, make('g', 'tmaze', 1, [0.], rate=1e-4)], 'the same levels'),
            ([make('e', 'catch,tmaze', 1, [0.])], 'one level each'),
            ([make('f', 'catch', 1, [None])], 'let it train')]
   for run_dirs, words in cases:

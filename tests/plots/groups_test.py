@@ -51,6 +51,10 @@ def test_seeds_of_one_setting_are_named_by_their_level(runs, tmp_path):
   assert list(groups.make(runs[::2], 'seed')) == ['catch']
   other = _make_run(tmp_path / 'c', level='atari/pong', entropy_cost=0.1)
   assert list(groups.make([runs[0], other], 'seed')) == ['catch', 'atari/pong']
+  levels = ['catch,catch/mirrored', 'catch,tmaze']
+  several = [_make_run(tmp_path / level[-3:], level) for level in levels]
+  for way in 'seed', groups.LEVEL:
+    assert list(groups.make(several, way)) == levels
 
 
 def test_evaluation_is_grouped_by_the_config_of_its_run(runs):
@@ -67,4 +71,6 @@ def test_way_that_there_is_not_and_run_without_config_are_refused(tmp_path):
     groups.check_way('ImpalaConfig.entropycost')
   with pytest.raises(config_lib.UserError, match='has no config.gin'):
     groups.make([str(tmp_path)], 'seed')
+  with pytest.raises(config_lib.UserError, match='grouped with evaluations'):
+    groups.make([str(tmp_path), f'{tmp_path}/evaluation/'], 'all')
   assert groups.values_of(str(tmp_path)) == {}

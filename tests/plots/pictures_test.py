@@ -34,7 +34,9 @@ def test_every_format_that_is_offered_can_be_written(tmp_path, ending):
 def test_wall_time_has_the_unit_that_fits(last_secs, title):
   _, ((axes,),) = pictures.grid(1, 1)
   axes.plot([0, last_secs], [0, 1])
+  axes.plot([last_secs], [1])
   pictures.label_x(axes, 'secs')
+  assert [line.get_marker() for line in axes.lines] == ['None', '.']
   assert axes.get_xlabel() == title
   secs = {'seconds': 1, 'minutes': 60, 'hours': 3600}[title.split()[-1]]
   for place, label in zip(axes.get_xticks(), axes.get_xticklabels()):

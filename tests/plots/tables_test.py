@@ -28,6 +28,8 @@ def test_whole_suite_is_named():
 
 
 def test_level_without_a_score_of_humans_is_not_normalised():
-  result = {'trained_frames': 1_000, 'episodes': 20, 'mean': -0.25}
-  assert '| mine | catch | 1,000 | 20 | -0.25 | – | – |' in (
-      tables.evaluations([_run(('catch',), results={'catch': result})]))
+  result = {'trained_frames': 1_000, 'episodes': 20, 'mean': -0.25,
+            'deterministic': True, 'interrupted': True}
+  assert ('| mine | catch (most probable actions) (interrupted) | 1,000 | 20 '
+          '| -0.25 | – | – |') in (
+              tables.evaluations([_run(('catch',), results={'catch': result})]))

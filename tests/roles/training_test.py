@@ -94,7 +94,7 @@ def test_run_in_a_thread_handles_no_signals(tmp_path):
          'ImpalaConfig.correction': 'none', 'AsyncConfig.num_workers': 4}],
                          ids=['impala', 'a3c'])
 @pytest.mark.slow
-def test_run_is_done_once_its_return_is_reached(tmp_path, bindings):
+def test_run_is_done_once_its_return_is_reached(tmp_path, bindings, capsys):
   bindings = {**bindings, 'ExperimentConfig.stop_at_return': -1.}
   callback = _Updates()
   result = _train(tmp_path, 10_000, bindings, in_process=True,
@@ -105,6 +105,7 @@ def test_run_is_done_once_its_return_is_reached(tmp_path, bindings):
   assert run_directory.newest_checkpoint(str(tmp_path)) == result.updates
   # It stays done.
   assert _train(tmp_path, 10_000, bindings, in_process=True) == result
+  assert 'stop_at_return was reached; raise it' in capsys.readouterr().err
 
 
 @pytest.mark.parametrize('options, words', [
@@ -124,7 +125,7 @@ def test_config_of_python_takes_bindings_too(tmp_path):
       agent=impala_tf.AgentConfig(torso='mlp', hidden_size=4),
       learner=impala_tf.LearnerConfig(batch_size=3))
   result = impala_tf.train(
-      config, str(tmp_path), in_process=True, bindings={
+      config, tmp_path, in_process=True, bindings={
           **_BINDINGS, 'ExperimentConfig.total_frames': 80})
   assert (result.frames, result.updates) == (80, 2)
 

@@ -1,6 +1,7 @@
 """A run's history grows by entries, on a disk and behind a URL."""
 
 import datetime
+import sys
 
 import pytest
 
@@ -26,6 +27,13 @@ def test_entries_are_added_in_order_and_the_last_can_be_taken_back(
   assert history.read(run_dir) == [first]
   history.remove_last(run_dir)
   assert history.read(run_dir) == []
+
+
+def test_command_of_a_start_can_be_given_again(tmp_path, monkeypatch):
+  monkeypatch.setattr(sys, 'argv', ['impala-tf train', 'my own.gin'])
+  history.add_start(str(tmp_path))
+  start, = history.read(str(tmp_path))
+  assert start['command'] == "impala-tf train 'my own.gin'"
 
 
 @pytest.mark.parametrize('damaged', [b'{"time"', b'"\xff"'])

@@ -96,3 +96,6 @@ def test_rows_of_a_run_or_file_are_read_or_named_as_damaged(
   path.write_text('{"frames": 1}\nnonsense\n{"frames": 2}\n')
   with pytest.raises(config_lib.UserError, match=f'{path} is damaged'):
     metrics.read_rows(run_dir)
+  if path.name == metrics.FILE_NAME:
+    with pytest.raises(config_lib.UserError, match=f'{path} is damaged'):
+      metrics.drop_rows_after(run_dir, 1)

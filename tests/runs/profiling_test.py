@@ -41,3 +41,6 @@ def test_hops_add_up_to_the_policy_lag_and_the_update(tmp_path, capsys):
       'batching': 0.6,
       'learning': 0.12})
   assert list(budget)[-3:] == ['in the queue', 'batching', 'learning']
+  for _ in range(2):  # Also if there is none.
+    profiling.forget(str(tmp_path))
+    assert profiling.time_budget(CONFIG, str(tmp_path)) == {}

@@ -1,6 +1,7 @@
 """The progress line has the numbers of a row."""
 
 import builtins
+import json
 import logging
 
 from absl import logging as absl_logging
@@ -63,6 +64,19 @@ def test_silence_and_remarks_of_this_start_are_shown_once(tmp_path, capsys):
       newest.show(line)
   assert capsys.readouterr().err.splitlines() == [
       'note: it drifts', 'note: other']
+
+
+def test_rows_of_earlier_starts_are_not_shown(tmp_path, capsys):
+  path = tmp_path / 'metrics.jsonl'
+  rows = [json.dumps({**_ROW, 'secs': secs}) + '\n' for secs in (1., 2., 3.)]
+  path.write_text(''.join(rows[:2]))
+  newest, line = progress.NewestRow(str(tmp_path)), _line()
+  # The second row's learning is lost, and the file is written anew.
+  for text, is_shown in (rows[0], False), (rows[0] + rows[2], True):
+    (tmp_path / 'new').write_text(text)
+    (tmp_path / 'new').replace(path)
+    newest.show(line)
+    assert ('frames' in capsys.readouterr().out) == is_shown
 
 
 @pytest.mark.parametrize('in_process, has_callbacks', [

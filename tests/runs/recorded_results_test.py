@@ -13,7 +13,8 @@ from impala_tf.runs import history
 from impala_tf.runs import recorded_results
 
 _EVALUATION = {'level': 'atari/pong', 'trained_frames': 2000, 'mean': 19.255,
-               'standard_error': 0.1, 'episodes': 200, 'deterministic': False}
+               'standard_error': 0.1, 'episodes': 200, 'deterministic': False,
+               'checkpoint': 'ckpt-2'}
 
 
 @pytest.fixture(name='run')
@@ -35,7 +36,7 @@ def _run(tmp_path):
 
 
 def test_result_has_the_origin_of_its_run(run):
-  result = recorded_results.of_evaluation(f'{run}/', _EVALUATION)
+  result = recorded_results.of_evaluation(str(run), _EVALUATION)
   assert result == recorded_results.Result(
       task='atari/pong', config='my own/pong.gin', config_hash=hashlib.sha256(
           (run / 'config.gin').read_bytes()).hexdigest()[:12],
@@ -45,13 +46,22 @@ def test_result_has_the_origin_of_its_run(run):
       curve=str(run))
 
 
+@pytest.mark.parametrize('words', [
+    ['catch'], ['--config=catch'], ['--run_dir=x.gin', 'configs/catch.gin']])
+def test_shipped_config_is_recorded_by_its_file(run, words):
+  (run / 'history.jsonl').unlink()
+  history.add(str(run), command=shlex.join(['impala-tf', 'train', *words]))
+  assert recorded_results.of_evaluation(
+      str(run), _EVALUATION).config == 'configs/catch.gin'
+
+
 def test_run_without_history_and_rows_has_gaps(run, tmp_path):
   for name in 'history.jsonl', 'metrics.jsonl':
     (run / name).unlink()
   result = recorded_results.of_evaluation(
       str(run), {**_EVALUATION, 'standard_error': None})
   assert (result.config, result.machine, result.commit) == ('', '', '')
-  assert (result.updates, result.minutes, result.standard_error) == (None,) * 3
+  assert (result.minutes, result.standard_error) == (None, None)
   path = str(tmp_path / 'results.csv')
   recorded_results.add(path, result)
   assert recorded_results.read(path) == [result]
@@ -61,11 +71,12 @@ def test_second_evaluation_replaces_the_first_by_the_same_protocol(
     run, tmp_path):
   path = str(tmp_path / 'results.csv')
 
-  def of(**changes):
-    return recorded_results.of_evaluation(str(run), {**_EVALUATION, **changes})
+  def of(path=run, **changes):
+    return recorded_results.of_evaluation(
+        str(path), {**_EVALUATION, **changes})
 
   for result in (of(), of(level='atari/breakout'), of(trained_frames=3000),
-                 of(deterministic=True), of(mean=20.)):
+                 of(deterministic=True), of(f'{run}/../run/', mean=20.)):
     recorded_results.add(path, result)
   assert [(r.task, r.frames, r.score) for r in recorded_results.read(path)] == [
       ('atari/breakout', 2000, 19.255), ('atari/pong', 3000, 19.255),

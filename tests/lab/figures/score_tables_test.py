@@ -28,7 +28,8 @@ def test_seeds_share_a_row_and_other_settings_have_their_own():
   seed = "--gin_binding='ExperimentConfig.seed = 2'"
   rate = "--gin_binding='OptimizerConfig.learning_rate = 0.1'"
   table = score_tables.scores([
-      pong(19.), pong(1234., rate), pong(-17.25, seed, minutes=3.5)])
+      pong(19.), pong(1234., rate.replace('=', ' ', 1)),
+      pong(-17.25, seed, minutes=3.5)])
   rows = [[cell.strip() for cell in line.split('|')[1:-1]]
           for line in table.splitlines()[2:]]
   assert rows == [
