@@ -4,6 +4,5 @@
 
 set -euo pipefail
 
-# shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 IMPALA_TF_SCRIPTS="$(dirname "$0")" exec "$PYTHON" -m impala_tf evaluate "$@"

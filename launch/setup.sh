@@ -13,7 +13,6 @@
 
 set -euo pipefail
 
-# shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/usage.sh"
 if [[ "${BASH_SOURCE[0]}" == "$0" ]]; then check_arguments 0 "$@"; fi
 
@@ -93,7 +92,7 @@ find_uv() {
 # Sets `uv` to one that it puts into .python/: with pip, or else with uv's own
 # installer. Fails if there is nothing to fetch it with.
 fetch_uv() {
-  local part="$ROOT/.python/part" log="$ROOT/.python/setup.log" name get
+  local part="$ROOT/.python/part" log="$ROOT/.python/setup.log" name get=()
   for name in "${python:-python3}" python3 curl wget ''; do
     case "$name" in
       '') return 1 ;;
@@ -107,7 +106,6 @@ fetch_uv() {
   case "$name" in
     curl) get=(curl --fail --silent --show-error --location --output) ;;
     wget) get=(wget --no-verbose --output-document) ;;
-    *) get=() ;;
   esac
   if ((${#get[@]})); then
     mkdir -p "$part/bin"

@@ -4,7 +4,6 @@
 
 set -euo pipefail
 
-# shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/usage.sh"
 if asks_for_help "$@"; then
   print_usage
@@ -14,9 +13,6 @@ if [[ "${1:-}" == -* ]]; then refuse "RUN_DIR comes before the flag $1"; fi
 if [[ $# -eq 0 || ! ( -d "$1" || "$1" == *://* ) ]]; then
   refuse "there is no run directory '${1:-}'; give RUN_DIR first"
 fi
-run_dir="$1"
-shift
 
-# shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
-exec "$PYTHON" -m tensorboard.main --logdir "$run_dir" "$@"
+exec "$PYTHON" -m tensorboard.main --logdir "$1" "${@:2}"

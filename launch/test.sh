@@ -16,7 +16,6 @@
 
 set -euo pipefail
 
-# shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/usage.sh"
 arguments=("$@")
 tier=()
@@ -37,7 +36,6 @@ case "${1:-}" in
   --tensorflow*) refuse "${1:-} is no version that is tested; use 2.21" ;;
 esac
 
-# shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 cd "$ROOT"
 
@@ -50,23 +48,19 @@ cd "$ROOT"
 }
 
 # Makes the environment of a newer TensorFlow, if that has not been done yet.
-# Usage: set_up_newer DIRECTORY CONSTRAINTS
-set_up_newer() {
-  local made_from
-  made_from="$(sha256sum < "$2") $ROOT"
-  if [[ "$(cat "$1/stamp" 2> /dev/null)" == "$made_from" ]]; then return; fi
-  say "making $1 with the packages of $2; this takes some minutes"
-  rm -rf "$1"
-  mkdir "$1"
-  logged "$1/setup.log" "$PYTHON" -m venv "$1"
-  logged "$1/setup.log" "$1/bin/python" -m pip install \
-    --disable-pip-version-check -r "$2"
-  echo "$made_from" > "$1/stamp"
-}
-
 if [[ -n "$newer" ]]; then
-  set_up_newer "$ROOT/.venv-$newer" "$ROOT/constraints-$newer.txt"
-  PYTHON="$ROOT/.venv-$newer/bin/python"
+  venv="$ROOT/.venv-$newer" constraints="$ROOT/constraints-$newer.txt"
+  made_from="$(sha256sum < "$constraints") $ROOT"
+  if [[ "$(cat "$venv/stamp" 2> /dev/null)" != "$made_from" ]]; then
+    say "making $venv with the packages of $constraints; this takes some minutes"
+    rm -rf "$venv"
+    mkdir "$venv"
+    logged "$venv/setup.log" "$PYTHON" -m venv "$venv"
+    logged "$venv/setup.log" "$venv/bin/python" -m pip install \
+      --disable-pip-version-check -r "$constraints"
+    echo "$made_from" > "$venv/stamp"
+  fi
+  PYTHON="$venv/bin/python"
 fi
 
 # pytest ends with 4 where it refuses its arguments, programs here with 2.

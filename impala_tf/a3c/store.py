@@ -128,7 +128,6 @@ class Store:
     memory = mmap.mmap(self._file.fileno(), 0)
     self._header = np.frombuffer(memory, _HEADER, 1).reshape([])
     size = int(self._header['num_parameters'])
-    num_slots = int(self._header['num_slots'])
     start = _aligned(_HEADER.itemsize)
 
     def vector():
@@ -138,7 +137,7 @@ class Store:
       return array
 
     self.parameters, self.target_parameters = vector(), vector()
-    self.slots = [vector() for _ in range(num_slots)]
+    self.slots = [vector() for _ in range(int(self._header['num_slots']))]
     self._records = np.frombuffer(
         memory, np.uint8, _NUM_RECORDS * RECORD_BYTES, start).reshape(
             _NUM_RECORDS, RECORD_BYTES)

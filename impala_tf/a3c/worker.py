@@ -193,9 +193,7 @@ class WorkersInTurn:
   def _play(self, worker: Worker, num_frames: int) -> None:
     lap = self.stopwatch.lap
     self._buffer.begin(worker.core_state)
-    agent_output = worker.agent_output
-    if agent_output is None:
-      agent_output = self._act(worker)
+    agent_output = worker.agent_output or self._act(worker)
     self._buffer.record(worker.env_output, agent_output)
     is_over = False
     while not is_over:

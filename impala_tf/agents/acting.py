@@ -100,14 +100,6 @@ class InputBuffer:
     return self._tensors[num_rows]
 
 
-def _pack(agent_output: types.AgentOutput) -> tf.Tensor:
-  """Packs actions and logits into one vector, so that they are one tensor."""
-  # The bits of whole numbers are moved as float32, and not computed with.
-  return tf.concat(
-      [tf.reshape(tf.bitcast(agent_output.action, tf.float32), [-1]),
-       tf.reshape(agent_output.policy_logits, [-1])], axis=0)
-
-
 def make_assign(variables: Sequence[tf.Variable]
                 ) -> Callable[[tf.Tensor], None]:
   """Makes a function that assigns a vector, float32 [P], to variables."""
@@ -186,7 +178,13 @@ class Policy:
         self.core_state = state
       else:
         environment_lib.put_rows(self.core_state, rows, state)
-    return self._unpack(packed.numpy(), num_rows)
+    values, distribution = packed.numpy(), self._agent.distribution
+    shape = (num_rows, *distribution.action_shape)
+    size = math.prod(shape)
+    return types.AgentOutput(
+        values[:size].view(distribution.action_dtype.as_numpy_dtype
+                           ).reshape(shape),
+        values[size:].reshape(num_rows, -1))
 
   def _build(self, env_output: types.EnvOutput) -> None:
     # TensorFlow gets only the fields that the agent uses.
@@ -206,10 +204,15 @@ class Policy:
       agent_output, core_state = self._agent.step(
           unseen._replace(**dict(zip(self._input_buffers, seen))), core_state,
           inputs[-1], self._deterministic)
+      # In one vector, so that they are one tensor. The bits of whole numbers
+      # are moved as float32, and not computed with.
+      packed = tf.concat(
+          [tf.reshape(tf.bitcast(agent_output.action, tf.float32), [-1]),
+           tf.reshape(agent_output.policy_logits, [-1])], axis=0)
       # Without copies, a state that is part of an observation would change with
       # its buffer: TensorFlow, and `tf.identity`, pass such memory on as it is.
-      return [_pack(agent_output), *(tf.raw_ops.DeepCopy(x=state) for state in
-                                     tf.nest.flatten(core_state))]
+      return [packed, *(tf.raw_ops.DeepCopy(x=state)
+                        for state in tf.nest.flatten(core_state))]
 
     num_rows = None if self._by_rows else self._num_envs
     specs = [tf.TensorSpec((num_rows, *x.shape[1:]), x.dtype)
@@ -222,12 +225,3 @@ class Policy:
     self._captured = self._graph.captured_inputs
     self._output_types = self._graph.output_dtypes
     self._named = python_types.SimpleNamespace(name=self._graph.name)
-
-  def _unpack(self, packed: np.ndarray, num_rows: int) -> types.AgentOutput:
-    distribution = self._agent.distribution
-    shape = (num_rows, *distribution.action_shape)
-    size = math.prod(shape)
-    return types.AgentOutput(
-        packed[:size].view(distribution.action_dtype.as_numpy_dtype
-                           ).reshape(shape),
-        packed[size:].reshape(num_rows, -1))

@@ -266,7 +266,6 @@ class InstructionEncoder(tf.Module):
         unique.idx)
 
   def _read(self, word_ids: tf.Tensor) -> tf.Tensor:
-    length = word_ids.shape[1]
     num_words = tf.math.count_nonzero(word_ids, axis=1, dtype=tf.int32)
     # [L, N]: words take the place of time. The LSTM reads the padding, too,
     # which does not change its earlier outputs.
@@ -274,5 +273,5 @@ class InstructionEncoder(tf.Module):
     outputs, _ = self._lstm(words, tf.zeros(tf.shape(words)[:2], tf.bool),
                             self._lstm.initial_state(tf.shape(words)[1]))
     # An instruction without words, -1, has no last one.
-    is_last = tf.one_hot(num_words - 1, length, axis=0)
+    is_last = tf.one_hot(num_words - 1, word_ids.shape[1], axis=0)
     return tf.reduce_sum(outputs * is_last[..., tf.newaxis], axis=0)

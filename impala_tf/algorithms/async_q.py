@@ -48,15 +48,14 @@ def loss(agent: agent_lib.Agent, unroll: types.Unroll,
   parameters theta-minus, which compute them.
   """
   del hyperparameters
-  arguments = (unroll.env_outputs, unroll.agent_outputs.action,
-               unroll.core_state)
+  actions = unroll.agent_outputs.action
+  arguments = unroll.env_outputs, actions, unroll.core_state
   outputs = agent.unroll(*arguments)
   effects = tf.nest.map_structure(lambda t: t[1:], unroll.env_outputs._replace(
       observation=()))
   truncated = tf.logical_and(
       tf.equal(effects.step_type, int(dm_env.StepType.FIRST)),
       effects.discount > 0)
-  actions = unroll.agent_outputs.action
   targets = _targets(
       config, effects, target_agent.unroll(*arguments).policy_logits, actions,
       ~truncated)

@@ -50,17 +50,6 @@ def make_queue(spec: types.Unroll, capacity: int) -> reverb.Table:
                             signature=packing.Packing(spec).signature)
 
 
-def _compressed_bytes(spec: types.Unroll) -> float:
-  def compression(field):
-    if field.dtype != tf.uint8:
-      return 1.
-    return _COLOUR_COMPRESSION if field.shape[-1] == 3 else _GREY_COMPRESSION
-
-  return sum(
-      field.shape.num_elements() * field.dtype.size / compression(field)
-      for field in tf.nest.flatten(spec))
-
-
 def make_replay(spec: types.Unroll, capacity: int, memory_bytes: int,
                 priority_exponent: float = 0.,
                 episode_unrolls: int | None = None) -> reverb.Table:
@@ -73,7 +62,13 @@ def make_replay(spec: types.Unroll, capacity: int, memory_bytes: int,
     episode_unrolls: largest number of unrolls in an item, if items are chains
       of unrolls (see `replay.episodes`); None: an item is an unroll.
   """
-  size = _compressed_bytes(spec)
+  def compression(field):
+    if field.dtype != tf.uint8:
+      return 1.
+    return _COLOUR_COMPRESSION if field.shape[-1] == 3 else _GREY_COMPRESSION
+
+  size = sum(field.shape.num_elements() * field.dtype.size / compression(field)
+             for field in tf.nest.flatten(spec))
   if capacity * size > memory_bytes:
     gib = 1 << 30
     raise config_lib.ConfigError(

@@ -46,10 +46,9 @@ def make_tables(variables: Sequence[tf.Variable],
                 memory: parameter_memory.Memory | None = None
                 ) -> list[reverb.Table]:
   """Makes the parameters' table and, for a memory, one that announces it."""
-  size = num_parameters(variables)
   tables = [reverb_calls.newest_item_table(
       _TABLE, tf.TensorSpec([], tf.int64, 'version'),
-      tf.TensorSpec([size], tf.float32, 'parameters'),
+      tf.TensorSpec([num_parameters(variables)], tf.float32, 'parameters'),
       tf.TensorSpec([], tf.int64, 'frames'))]
   if memory is not None:
     # It stays empty: peers need no more than its name.
@@ -278,9 +277,7 @@ class Fetcher:
     learner = next((name for name in info if name.startswith(
         parameter_memory.PREFIX)), None)
     if self._memory is None or self._memory.table_name != learner:
-      self._memory = None
-      if learner is not None and self._may_share:
-        self._memory = parameter_memory.find([learner])
+      self._memory = parameter_memory.find(info) if self._may_share else None
     self._next_check = self._clock() + _CHECK_SECS
     if self._memory is None:
       self._fetch_from_table(info[_TABLE], learner)

@@ -172,13 +172,11 @@ class AtariEnvironment(environment.BatchedEnvironment):
     self._has_noops = config.noop_max > 0
     self._life_loss_ends_episode = config.life_loss_ends_episode
     self._lives = np.zeros(num_envs, np.int32)
-    self._was_truncated = np.zeros(num_envs, bool)
     self._observation = np.zeros((num_envs,) + shape, np.uint8)
 
   def reset(self) -> dm_env.TimeStep:
     frames, info = self._ale.reset(seed=self._seed)
     self._seed = None
-    self._was_truncated[:] = False
     if self._screen:
       self._screen.missed.append(None)
     if self._has_noops:

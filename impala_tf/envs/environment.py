@@ -199,6 +199,8 @@ class BatchedEnvironment(abc.ABC):
     self.remarks: list[str] = []
     self._observation_spec = observation_spec
     self._numbers = numbers()
+    # For subclasses with time limits: whether the last row was LAST, [E].
+    self._was_truncated = np.zeros(num_envs, bool)
 
   def name_of(self, i: int) -> str:
     """Names environment i by its number in the run, for messages."""
@@ -249,6 +251,7 @@ class BatchedEnvironment(abc.ABC):
     """
 
   def _first(self, observation: np.ndarray) -> dm_env.TimeStep:
+    self._was_truncated = np.zeros(self.num_envs, bool)
     return dm_env.TimeStep(
         step_type=np.full(self.num_envs, dm_env.StepType.FIRST, np.uint8),
         reward=np.zeros(self.num_envs, np.float32),

@@ -45,11 +45,9 @@ class CartPoleEnvironment(environment.BatchedEnvironment):
         specs.Array(space.shape, np.float32, 'observation'))
     self.frames_per_sec = self._carts.metadata['render_fps']
     self._random = [seeding.np_random(seed + i)[0] for i in range(num_envs)]
-    self._was_truncated = np.zeros(num_envs, bool)
 
   def reset(self) -> dm_env.TimeStep:
     self._carts.reset()
-    self._was_truncated[:] = False
     self._begin(np.ones(self.num_envs, bool))
     return self._first(self._observation())
 

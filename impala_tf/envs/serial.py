@@ -124,7 +124,6 @@ class SerialEnvironment(environment.BatchedEnvironment):
     self._simulators = simulators
     self._observation = np.zeros(
         (num_envs, *observation_spec.shape), observation_spec.dtype)
-    self._was_truncated = np.zeros(num_envs, bool)
     self._steps_played = 0  # Of all simulators together.
     self._num_failures = 0
 
@@ -154,7 +153,6 @@ class SerialEnvironment(environment.BatchedEnvironment):
       ) from error
 
   def reset(self) -> dm_env.TimeStep:
-    self._was_truncated[:] = False
     for i in range(self.num_envs):
       with self._explained(i):
         self._observation[i] = self._begin(i)

@@ -265,7 +265,7 @@ def _place(path: tuple[Any, ...]) -> str:
 def _part(observation: Any, path: tuple[Any, ...], space: Any,
           dtype: Any) -> np.ndarray:
   """Returns the part at `path` as `dtype`; raises SpaceError if it is unfit."""
-  seen, array = 'missing', None
+  seen = 'missing'
   try:
     for key in path:
       observation = observation[key]
@@ -276,13 +276,11 @@ def _part(observation: Any, path: tuple[Any, ...], space: Any,
     elif given.dtype.kind in 'biuf':
       seen = str(given)
     array = cast(given, dtype)
-    if given.shape != space.shape or not (
+    if array is not None and given.shape == space.shape and (
         _kind(space) == 'Box' or space.contains(array)):
-      array = None
+      return array
   except (IndexError, KeyError, TypeError, ValueError):
     pass  # It is built in another way.
-  if array is not None:
-    return array
   wanted = (f'Box {list(space.shape)} of {space.dtype}'
             if _kind(space) == 'Box' else space)
   raise SpaceError(f'must be {wanted}{_place(path)}, but is {seen}')
@@ -334,7 +332,6 @@ def _joined_spec(images: Sequence[specs.Array]) -> specs.Array:
         'cannot be joined over their channels; a wrapper can make them equal')
   if len(images) == 1:
     return images[0]
-  channels = sum(image.shape[2] for image in images)
   return specs.Array(
-      (*images[0].shape[:2], channels),
+      (*images[0].shape[:2], sum(image.shape[2] for image in images)),
       np.result_type(*(image.dtype for image in images)), 'observation')

@@ -59,10 +59,8 @@ class TMazeEnvironment(environment.BatchedEnvironment):
     self._goes_up = np.zeros(num_envs, bool)
     self._position = np.zeros(num_envs, np.int64)
     self._steps = np.zeros(num_envs, np.int64)
-    self._was_truncated = np.zeros(num_envs, bool)
 
   def reset(self) -> dm_env.TimeStep:
-    self._was_truncated[:] = False
     self._begin_episodes(np.ones(self.num_envs, bool))
     return self._first(self._observe())
 

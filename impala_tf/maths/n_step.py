@@ -36,8 +36,9 @@ def n_step_targets(rewards: tf.Tensor, discounts: tf.Tensor,
   [B]. `values` are those of x_t by the same function, float32 [T, B]. They are
   the targets of masked transitions.
   """
-  rewards, discounts, bootstrap_value, values = map(
-      _to_tensor, (rewards, discounts, bootstrap_value, values))
+  rewards, discounts, bootstrap_value, values = (
+      tf.convert_to_tensor(x, tf.float32)
+      for x in (rewards, discounts, bootstrap_value, values))
   tf.debugging.assert_shapes([
       (rewards, ('T', 'B')), (discounts, ('T', 'B')), (mask, ('T', 'B')),
       (values, ('T', 'B')), (bootstrap_value, ('B',))])
@@ -61,8 +62,9 @@ def one_step_targets(rewards: tf.Tensor, discounts: tf.Tensor,
   are Q(x_{t+1}, a_{t+1}) in Sarsa (section 4), of the actions that were then
   taken. Masked targets are 0.
   """
-  rewards, discounts, next_values = map(
-      _to_tensor, (rewards, discounts, next_values))
+  rewards, discounts, next_values = (
+      tf.convert_to_tensor(x, tf.float32)
+      for x in (rewards, discounts, next_values))
   tf.debugging.assert_shapes([(rewards, ('T', 'B')), (discounts, ('T', 'B')),
                               (next_values, ('T', 'B')), (mask, ('T', 'B'))])
   # `where`, not a product: NaN times 0 would leak out of a cut transition.
@@ -73,15 +75,11 @@ def one_step_targets(rewards: tf.Tensor, discounts: tf.Tensor,
 def values_of_actions(action_values: tf.Tensor,
                       actions: tf.Tensor) -> tf.Tensor:
   """Picks Q(x_t, a_t), float32 [T, B], from values [T, B, A] of all actions."""
-  action_values = _to_tensor(action_values)
+  action_values = tf.convert_to_tensor(action_values, tf.float32)
   actions = tf.convert_to_tensor(actions)
   tf.debugging.assert_shapes([
       (action_values, ('T', 'B', 'A')), (actions, ('T', 'B'))])
   return tf.gather(action_values, actions, batch_dims=2)
-
-
-def _to_tensor(x):
-  return tf.convert_to_tensor(x, dtype=tf.float32)
 
 
 def draw_final_epsilon(rng: np.random.Generator) -> float:

@@ -164,8 +164,7 @@ class Member:
 
   def _make_event(self, updates: int) -> populations.Event:
     """Compares with a partner, copies a better one; returns the decision."""
-    population = self._options
-    names = population.member_names
+    names = self._options.member_names
     evolution = int(self._state.evolution.numpy()) + 1
     rng = rules.generator(self._config.experiment.seed,
                           names.index(self._name), evolution)
@@ -177,15 +176,15 @@ class Member:
     if others:
       partner = rules.draw_partner(others, rng)
       other, copied = compare(self._run_dir, partner, score,
-                              population.copy_margin, f'copied-{evolution}')
+                              self._options.copy_margin, f'copied-{evolution}')
     before = self._values()
     after = before
     if copied and other:
       after = {name: other.hyperparameters.get(name, value)
                for name, value in before.items()}
     mutated = rules.explore(
-        {name: after[name] for name in population.adapted_names}, rng,
-        population.mutation_probability, population.mutation_factor)
+        {name: after[name] for name in self._options.adapted_names}, rng,
+        self._options.mutation_probability, self._options.mutation_factor)
     after = {name: float(np.float32(value))  # As the variables will have them.
              for name, value in {**after, **mutated}.items()}
     return populations.Event(
@@ -279,8 +278,7 @@ def check_place(run_dir: str, population: config_lib.PopulationConfig) -> None:
     raise config_lib.ConfigError(
         'members of a population copy files of each other, so --run_dir must '
         'be a path of a file system, but is a URL; mount the bucket')
-  name = populations.name_of(run_dir)
-  if name not in population.member_names:
+  if populations.name_of(run_dir) not in population.member_names:
     raise config_lib.ConfigError(
         f'{os.path.abspath(run_dir)} is not the directory of a member: '
         f'PopulationConfig.members are {population.members}; start them with '

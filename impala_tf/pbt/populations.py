@@ -109,8 +109,7 @@ def append_event(run_dir: str, event: Event) -> None:
 def read_published(run_dir: str) -> Published | None:
   """Reads a member's publication; None if it is missing or damaged."""
   try:
-    text = files.read(path(run_dir, _PUBLISHED)).decode()
-    return loads(Published, text)
+    return loads(Published, files.read(path(run_dir, _PUBLISHED)).decode())
   except FileNotFoundError:
     return None
   except ValueError as error:  # The machine crashed before it was on the disk.

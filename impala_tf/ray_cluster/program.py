@@ -47,13 +47,6 @@ class Report(NamedTuple):
   missing: str = ''  # Path that the node lacks: the program was not started.
 
 
-def _environment() -> Mapping[str, str]:
-  handed_on = {name: value for name, value in os.environ.items()
-               if name.startswith(_HANDED_ON)}
-  paths = [str(_ROOT), *filter(None, [os.environ.get('PYTHONPATH')])]
-  return {**local.MALLOC, **handed_on, 'PYTHONPATH': os.pathsep.join(paths)}
-
-
 class RayProgram(program_lib.Program):
   """A program on a node, with its log file on this machine."""
 
@@ -102,9 +95,13 @@ class RayProgram(program_lib.Program):
     _log.info('%s started on %s', self.name, self.place_name)
     self._append(f'started on {self.place_name}\n'.encode())
     self._log_start = self.log_path.stat().st_size
+    handed_on = {name: value for name, value in os.environ.items()
+                 if name.startswith(_HANDED_ON)}
+    paths = [str(_ROOT), *filter(None, [os.environ.get('PYTHONPATH')])]
     self._answer = self._host.start.remote(
-        os.getcwd(), list(command), {**self._variables, **_environment()},
-        list(self._needed))
+        os.getcwd(), list(command), {
+            **self._variables, **local.MALLOC, **handed_on,
+            'PYTHONPATH': os.pathsep.join(paths)}, list(self._needed))
     self.state = State.RUNNING
 
   def send(self, signum: int) -> None:

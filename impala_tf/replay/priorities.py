@@ -6,6 +6,7 @@ uniform sampling. P(i) is proportional to p_i^alpha, with the critic's loss as
 p_i, and updates are weighted by 1 / P(i)^beta.
 """
 
+import contextlib
 import queue
 import threading
 
@@ -60,11 +61,14 @@ class Prioritiser:
     # Replayed ones are the last of a batch.
     losses = update.metrics.pop(f'unroll/{METRIC}')[-len(keys):]
     if np.all(np.isfinite(losses)):
-      priorities = self._in_units_of_the_mean(losses)
-      try:
+      losses = losses.astype(np.float64)
+      mean = float(losses.mean())
+      self._mean = mean if self._mean is None else (
+          _DECAY * self._mean + (1 - _DECAY) * mean)
+      unit = max(self._mean, float(np.finfo(np.float32).tiny))
+      priorities = losses / unit + _UNIFORM
+      with contextlib.suppress(queue.Full):  # Then they keep those they have.
         self._unsent.put_nowait(dict(zip(keys.tolist(), priorities)))
-      except queue.Full:
-        pass  # These keep the priorities that they have.
 
   def _send(self):
     while True:
@@ -73,11 +77,3 @@ class Prioritiser:
         self._client.mutate_priorities(self._table, updates=priorities)
       except Exception as error:  # Reverb raises errors of several kinds.
         logging.warning('The replay took no priorities: %s', error)
-
-  def _in_units_of_the_mean(self, losses: np.ndarray) -> np.ndarray:
-    """Divides losses by their running mean; returns float64 [B]."""
-    losses = losses.astype(np.float64)
-    mean = float(losses.mean())
-    self._mean = mean if self._mean is None else (
-        _DECAY * self._mean + (1 - _DECAY) * mean)
-    return losses / max(self._mean, float(np.finfo(np.float32).tiny)) + _UNIFORM

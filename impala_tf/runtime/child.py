@@ -1,5 +1,6 @@
 """The child's side of a supervised program: end, priority, error messages."""
 
+import contextlib
 import os
 import pathlib
 import signal
@@ -46,11 +47,9 @@ def stop_with_parent(stop: Callable[[], None],
   os.close(nothing)
 
   def watch():
-    try:
+    with contextlib.suppress(OSError):
       while os.read(supervisor, 1):
         pass
-    except OSError:
-      pass
     stop()
     time.sleep(limit_secs)
     os._exit(1)

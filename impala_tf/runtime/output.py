@@ -37,16 +37,6 @@ def _stream(descriptor: int, encoding: str, at_once: bool) -> io.TextIOWrapper:
       'replace', line_buffering=at_once)
 
 
-def _open_closed() -> None:
-  """Opens standard streams that a shell closed, as by `>&-`, on /dev/null.
-
-  Otherwise the next file would get the number, and the lines of libraries.
-  """
-  while (descriptor := os.open(os.devnull, os.O_RDWR)) <= _STDERR:
-    os.set_inheritable(descriptor, True)
-  os.close(descriptor)
-
-
 @contextlib.contextmanager
 def never_failing() -> Iterator[None]:
   """Replaces stdout and stderr by streams that drop lines instead of failing.
@@ -54,7 +44,11 @@ def never_failing() -> Iterator[None]:
   Characters that their encoding lacks are replaced. Streams that somebody has
   put in their place, as a notebook does, stay.
   """
-  _open_closed()
+  # Streams that a shell closed, as by `>&-`, are opened on /dev/null. Otherwise
+  # the next file would get the number, and the lines of libraries.
+  while (descriptor := os.open(os.devnull, os.O_RDWR)) <= _STDERR:
+    os.set_inheritable(descriptor, True)
+  os.close(descriptor)
   before = sys.stdout, sys.stderr
   for descriptor, name in (_STDERR, 'stderr'), (_STDOUT, 'stdout'):
     stream = getattr(sys, name)

@@ -6,7 +6,6 @@
 
 set -euo pipefail
 
-# shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/../usage.sh"
 check_arguments 1 "$@"
 launch="$(dirname "${BASH_SOURCE[0]}")/.."

@@ -6,10 +6,8 @@
 
 set -euo pipefail
 
-# shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/../usage.sh"
 check_arguments 2 "$@"
-# shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 dir="${1:-runs/figure_4}" sweep="${2:-configs/sweeps/figure_4.gin}"
 # 1 says that some runs failed: they are named, and the display shows the rest.

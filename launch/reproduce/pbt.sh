@@ -7,10 +7,8 @@
 
 set -euo pipefail
 
-# shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/../usage.sh"
 check_arguments 2 "$@"
-# shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 dir="${1:-runs/pbt}" file="${2:-configs/populations/pbt.gin}"
 # A place for each of a population's eight members, however few cores there are: they

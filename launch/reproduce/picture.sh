@@ -10,7 +10,6 @@
 
 set -euo pipefail
 
-# shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/../usage.sh"
 check_arguments 100 "$@"
 if (($# == 0)); then refuse 'PICTURE is needed'; fi

@@ -7,7 +7,6 @@
 
 set -euo pipefail
 
-# shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/../usage.sh"
 check_arguments 100 "$@"
 if (($# == 0)); then refuse 'CONFIG is needed'; fi

@@ -10,7 +10,6 @@
 
 set -euo pipefail
 
-# shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/../usage.sh"
 check_arguments 100 "$@"
 if (($# == 0)); then refuse 'SWEEP is needed'; fi
@@ -31,7 +30,6 @@ if ((${#displays[@]} == 0)); then
     *) displays=(curves) ;;
   esac
 fi
-# shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 # 1 says that some runs failed: they are named, and the displays show the rest.
 "$PYTHON" -m impala_tf.cli.sweep "$config" --sweep_dir="$sweep_dir" || (($? == 1))

@@ -6,6 +6,5 @@
 
 set -euo pipefail
 
-# shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 exec "$PYTHON" -m lab.bench.table_1 "$@"
