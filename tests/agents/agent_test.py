@@ -21,12 +21,13 @@ both_kinds = pytest.mark.parametrize('policy', [DISCRETE, CONTINUOUS], ids=str)
 
 
 def _agent(use_lstm=True, torso='mlp', shape=(FEATURES,), dtype=np.float32,
-           instruction_length=0, policy=DISCRETE):
+           instruction_length=0, policy=DISCRETE, normalise=False,
+           **side_channels):
   tf.random.set_seed(2)
   agent = agent_lib.Agent(policy, config.AgentConfig(
       torso=torso, use_lstm=use_lstm, hidden_size=7, lstm_size=6,
-      instruction_length=instruction_length))
-  agent.build(specs.Array(shape, dtype))
+      instruction_length=instruction_length, normalise_observations=normalise))
+  agent.build(specs.Array(shape, dtype), **side_channels)
   rng = np.random.default_rng(1)
   for v in agent.trainable_variables:  # Biases too, and logits far apart.
     v.assign_add(rng.normal(scale=np.prod(v.shape[:-1])**-0.5, size=v.shape))
@@ -338,15 +339,9 @@ _F = 3
 
 def _featured(use_lstm, normalise=False):
   """Makes an agent of two choices, and data [T+1, B] with masks of these."""
-  tf.random.set_seed(2)
-  agent = agent_lib.Agent(CHOICES, config.AgentConfig(
-      torso='shallow', use_lstm=use_lstm, hidden_size=7, lstm_size=6,
-      normalise_observations=normalise))
-  agent.build(specs.Array((20, 20, 1), np.uint8), num_features=_F,
-              has_action_mask=True)
+  agent = _agent(use_lstm, 'shallow', (20, 20, 1), np.uint8, policy=CHOICES,
+                 normalise=normalise, num_features=_F, has_action_mask=True)
   rng = np.random.default_rng(4)
-  for v in agent.trainable_variables:
-    v.assign_add(rng.normal(scale=np.prod(v.shape[:-1])**-0.5, size=v.shape))
   mask = rng.integers(2, size=[T + 1, B, 5])
   mask[..., [1, 3]] = 1
   env_outputs = _data()[0]._replace(
@@ -421,12 +416,7 @@ def test_normalised_agent_sees_deviations_from_the_mean(kind):
   if kind == 'features':
     agent, env_outputs = _featured(use_lstm=True, normalise=True)
   else:
-    tf.random.set_seed(2)
-    agent = agent_lib.Agent(DISCRETE, config.AgentConfig(
-        torso='mlp', use_lstm=True, hidden_size=7, lstm_size=6,
-        normalise_observations=True))
-    agent.build(specs.Array((FEATURES,), np.float32))
-    env_outputs, _ = _data()
+    agent, (env_outputs, _) = _agent(normalise=True), _data()
   name = 'features' if kind == 'features' else 'observation'
   near = getattr(env_outputs, name)
   actions = np.zeros([T + 1, B, *agent.distribution.action_shape], np.int32)

@@ -1,43 +1,34 @@
 """Refused unrolls are counted, seldom warned of, and can end a run."""
 
-from absl import logging
 import pytest
 
 from impala_tf import config as config_lib
 from impala_tf.comms import unroll_filter
+from tests.fixtures import clocks
 
 
-class _Clock:
-  secs = 1000.
-
-  def __call__(self):
-    return self.secs
-
-
-def test_senders_are_named_at_once_and_then_once_a_minute(monkeypatch):
-  warnings = []
-  monkeypatch.setattr(logging, 'warning',
-                      lambda text, *args: warnings.append(text % args))
-  clock = _Clock()
+def test_senders_are_named_at_once_and_then_once_a_minute(caplog):
+  clock = clocks.Clock()
   refusals = unroll_filter.Refusals(clock)
   refusals.add(7, unroll_filter.NOT_FINITE)
-  assert 'from actor 7' in warnings[0] and 'not finite' in warnings[0]
+  warning, = caplog.messages
+  assert 'from actor 7' in warning and 'not finite' in warning
   for _ in range(59):
     clock.secs += 1
     refusals.add(8, unroll_filter.OTHER_CONFIG)
     refusals.add(9, unroll_filter.NOT_FINITE)
-  assert len(warnings) == 1
+  assert len(caplog.messages) == 1
   clock.secs += 1
   refusals.add(9, unroll_filter.NOT_FINITE)
-  assert len(warnings) == 2
-  assert '60 (numbers that are not finite, from actor 9)' in warnings[1]
-  assert '59 (played with another config, from actor 8)' in warnings[1]
-  assert 'actor 7' not in warnings[1]  # It was in the first.
+  _, warning = caplog.messages
+  assert '60 (numbers that are not finite, from actor 9)' in warning
+  assert '59 (played with another config, from actor 8)' in warning
+  assert 'actor 7' not in warning  # It was in the first.
   assert refusals.total == 120
 
 
 def test_nothing_but_refusals_for_long_is_an_error():
-  clock = _Clock()
+  clock = clocks.Clock()
   refusals = unroll_filter.Refusals(clock)
 
   def refuse(number):

@@ -15,6 +15,7 @@ from impala_tf.core import actor as actor_lib
 from impala_tf.envs import environment
 from impala_tf.maths import distributions
 from impala_tf.maths import frame_stacks
+from tests.fixtures import worker_environments
 
 T, E, A, STACK, HEIGHT, WIDTH, L = 5, 2, 4, 3, 2, 3, 2
 NUM_UNROLLS = 4
@@ -66,12 +67,7 @@ class FakeEnvironment(environment.BatchedEnvironment):
       self.instruction[e] = e + 1, t + 1
       frame = np.zeros([HEIGHT, WIDTH])
       frame[0, 0], frame[1, 2] = e + 1, t + 1
-      if self.frame_stack == 1:
-        row.observation[e] = frame
-      else:
-        stack = row.observation[e]
-        stack[..., :-1] = 0 if is_first else stack[..., 1:].copy()
-        stack[..., -1] = frame
+      worker_environments.show(row, e, frame, self.frame_stack)
     self.rows.append(tf.nest.map_structure(np.copy, row))
     return row
 

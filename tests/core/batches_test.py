@@ -67,9 +67,8 @@ def _stamp(sender, fingerprint=0, agent=0):
   return packing.Stamp(*map(np.int64, (sender, fingerprint, agent)))
 
 
-def _write(writer, numbers):
-  for number in numbers:
-    writer.write(unrolls.packed(unrolls.numbered(number)))
+def _write(writer, numbers, make=unrolls.numbered):
+  unrolls.write(writer, numbers, make)
   writer.flush()
 
 
@@ -285,11 +284,8 @@ def test_unrolls_that_are_not_finite_are_rejected_and_counted(
     filtered, field, value):
   address, reader, refused = filtered
   writer = queue_lib.UnrollWriter(address, unrolls.spec(), stamp=_stamp(3, -5))
-  for unroll in (unrolls.numbered(0), _spoilt(1, field, value),
-                 unrolls.numbered(2), unrolls.numbered(3),
-                 _spoilt(4, field, value), unrolls.numbered(5)):
-    writer.write(unrolls.packed(unroll))
-  writer.flush()
+  _write(writer, range(6), lambda number: _spoilt(number, field, value)
+         if number in (1, 4) else unrolls.numbered(number))
   unrolls.assert_equal(_next(reader), _stacked([0, 2]))
   unrolls.assert_equal(_next(reader), _stacked([3, 5]))
   assert refused == [(3, unroll_filter.NOT_FINITE)] * 2
@@ -308,11 +304,8 @@ def test_unrolls_of_another_config_are_rejected_and_counted(filtered):
 
 def test_unrolls_rejected_at_the_queue_are_not_replayed(with_replay):
   _, writer, reader = with_replay
-  for number in range(6):
-    writer.write(unrolls.packed(
-        _spoilt(number, 'reward', np.nan) if number % 2 else
-        unrolls.numbered(number)))
-  writer.flush()
+  _write(writer, range(6), lambda number: _spoilt(number, 'reward', np.nan)
+         if number % 2 else unrolls.numbered(number))
   numbers = _next(reader).policy_version.numpy().tolist()
   assert numbers[:3] == [0, 2, 4]
   assert set(numbers[3:]) <= {0, 2, 4}
@@ -373,9 +366,7 @@ def _of_episodes(number):
 
 def test_episodes_are_replayed_unroll_by_unroll(with_episodes):
   table, writer, make_reader = with_episodes
-  for number in range(16):
-    writer.write(unrolls.packed(_of_episodes(number)))
-  writer.flush()
+  _write(writer, range(16), _of_episodes)
   assert table.info.max_size == 60 // 4
   assert table.info.current_size == 1 + 8  # The first, and each that ends.
   reader = make_reader(lambda unroll: tf.nest.map_structure(
@@ -476,10 +467,8 @@ def test_each_batch_is_of_one_version_and_of_the_next():
     assert _next(reader).policy_version.numpy().tolist() == [version] * B
   assert refusals.seen == [
       (sender, unroll_filter.LATE) for sender in (2, 3, 1, 2)]
-  unroll = unrolls.numbered(7)
-  unroll.env_outputs.reward[0] = np.nan
   # None could take its place.
-  writers[0].write(unrolls.packed(unroll))
+  _write(writers[0], [7], lambda number: _spoilt(number, 'reward', np.nan))
   batch = _next(reader)
   assert batch.policy_version.numpy().tolist() == [7] * B
   assert np.isnan(batch.env_outputs.reward).any()

@@ -18,6 +18,7 @@ from impala_tf.maths import distributions
 from impala_tf.maths import frame_stacks
 from impala_tf.optimizers import hyperparameters as hyperparameters_lib
 from impala_tf.optimizers import rmsprop
+from tests.fixtures import loss_inputs
 from tests.fixtures import two_cpus
 
 T, B, A, SHAPE = 6, 4, 3, (10, 5)  # Observations and actions of Catch.
@@ -84,25 +85,16 @@ def _learner(make_agent=_agent, loss_fn=_loss, strategy=None, after_step=None,
 def _unroll(core_state=(), seed=0):
   rng = np.random.default_rng(seed)
   shape = [T + 1, B]
-  step_type = (rng.random(shape) < 0.8).astype(np.uint8)
-  return tf.nest.map_structure(tf.constant, types.Unroll(
-      env_outputs=types.EnvOutput(
-          step_type=step_type,
-          reward=rng.normal(size=shape).astype(np.float32),
-          discount=(rng.random(shape) < 0.9).astype(np.float32),
-          observation=rng.normal(size=shape + list(SHAPE)).astype(np.float32),
-          episode_return=np.zeros(shape, np.float32),
-          episode_steps=np.zeros(shape, np.int32),
-          # Of two words, so that each occurs many times.
-          instruction=rng.integers(1, 3, size=shape + [L]).astype(np.int32)),
-      agent_outputs=types.AgentOutput(
-          action=rng.integers(A, size=shape).astype(np.int32),
-          policy_logits=rng.normal(size=shape + [A]).astype(np.float32)),
-      core_state=tf.nest.map_structure(
-          lambda t: (rng.normal(size=t.shape) * 2).astype(
-              t.dtype.as_numpy_dtype), core_state),
-      policy_version=np.zeros([B], np.int64),
-      level_index=np.zeros([B], np.int32),
+  return tf.nest.map_structure(tf.constant, loss_inputs.unroll(
+      step_type=np.uint8(rng.random(shape) < 0.8),
+      reward=rng.normal(size=shape),
+      discount=np.float32(rng.random(shape) < 0.9),
+      observation=rng.normal(size=shape + list(SHAPE)),
+      # Of two words, so that each occurs many times.
+      instruction=np.int32(rng.integers(1, 3, size=shape + [L])),
+      action=np.int32(rng.integers(A, size=shape)),
+      logits=rng.normal(size=shape + [A]),
+      core_state=loss_inputs.memories(core_state, rng),
       origin=types.Origin(np.zeros([B], bool))))
 
 

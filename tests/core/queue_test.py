@@ -34,11 +34,6 @@ def _read(address):
   return tf.nest.map_structure(lambda t: t.numpy()[0], batch)
 
 
-def _write(writer, numbers):
-  for number in numbers:
-    writer.write(unrolls.packed(unrolls.numbered(number)))
-
-
 def _start_to_flush(writer, full_queue):
   """Starts a thread that flushes; returns it once it waits for the queue."""
   flushing = threading.Thread(target=writer.flush, daemon=True)
@@ -72,7 +67,7 @@ def test_unrolls_come_out_whole_and_in_order(served):
 
 def test_full_queue_blocks_flush_until_something_is_read(served):
   queue, address, writer = served
-  _write(writer, range(3))
+  unrolls.write(writer, range(3))
   flushing = _start_to_flush(writer, queue)
   assert _read(address).policy_version == 0
   _join(flushing)
@@ -147,7 +142,7 @@ def _sample(client, num_samples):
 
 def test_replay_is_sampled_uniformly_and_drops_its_oldest():
   (table, _), server, writer, client = _serve_replay(capacity=5)
-  _write(writer, range(8))
+  unrolls.write(writer, range(8))
   writer.flush()
   assert table.info.current_size == 5
   drawn = np.bincount(_sample(client, 500), minlength=8)
@@ -159,7 +154,7 @@ def test_replay_is_sampled_uniformly_and_drops_its_oldest():
 
 def test_full_queue_blocks_a_writer_to_both():
   (table, queue), server, writer, _ = _serve_replay(5, queue_capacity=2)
-  _write(writer, range(4))
+  unrolls.write(writer, range(4))
   writer.flush(max_pending=2)  # Two in the queue, two on their way: no wait.
   # It may have been the replay alone that has taken what was flushed.
   flushing = _start_to_flush(writer, queue)
@@ -172,10 +167,10 @@ def test_full_queue_blocks_a_writer_to_both():
 
 def test_replay_is_there_again_after_a_restart(tmp_path):
   _, server, writer, client = _serve_replay(10, str(tmp_path))
-  _write(writer, range(3))
+  unrolls.write(writer, range(3))
   writer.flush()
   client.checkpoint()
-  _write(writer, [9])  # Not saved, hence lost.
+  unrolls.write(writer, [9])  # Not saved, hence lost.
   writer.flush()
   server.stop()
   _, server, _, client = _serve_replay(10, str(tmp_path))
@@ -191,7 +186,7 @@ def test_replay_in_a_directory_like_a_pattern_leaves_its_neighbour_alone(
   for name in 'try1', 'try[1]':
     _, server, writer, client = _serve_replay(10, str(tmp_path / name))
     for number in range(2):  # Only the last one stays.
-      _write(writer, [number])
+      unrolls.write(writer, [number])
       writer.flush()
       client.checkpoint()
     server.stop()
@@ -204,7 +199,7 @@ def test_replay_in_a_directory_like_a_pattern_leaves_its_neighbour_alone(
 
 def test_damaged_replay_is_an_error_of_the_user(tmp_path):
   _, server, writer, client = _serve_replay(10, str(tmp_path))
-  _write(writer, [1])
+  unrolls.write(writer, [1])
   writer.flush()
   client.checkpoint()
   server.stop()
@@ -236,7 +231,7 @@ def test_shared_replay_that_came_back_empty_gets_the_last_unroll_again():
       f'localhost:{server.port}', spec, (queue_lib.REPLAY, queue_lib.QUEUE),
       replay_address=address)
   client = reverb.Client(address)
-  _write(writer, range(2))
+  unrolls.write(writer, range(2))
   flushing = _start_to_flush(writer, queue)
   client.reset(queue_lib.REPLAY)
   programs.wait_until(

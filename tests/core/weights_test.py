@@ -54,18 +54,17 @@ def _serving(learners, memory=None, port=None, *tables):
 
 @pytest.fixture(name='ends')
 def _ends():
-  """Yields the learner's variables and publisher, the actor's and fetcher."""
+  """Yields the learner's variables, the actor's, its fetcher, an address."""
   learners, actors = _variables(1), _variables(0)
   with _serving(learners) as address:
-    yield (learners, _publisher(address, learners), actors,
-           weights.Fetcher(address, actors))
+    yield learners, actors, weights.Fetcher(address, actors), address
 
 
 _until = functools.partial(programs.wait_until, what='parameters')
 
 
 def test_first_parameters_are_waited_for_as_long_as_the_caller_will(ends):
-  _, publisher, actors, fetcher = ends
+  learners, actors, fetcher, address = ends
   assert fetcher.fetch() is None
   assert _values(actors) == _values(_variables(0))
   causes = []
@@ -73,7 +72,7 @@ def test_first_parameters_are_waited_for_as_long_as_the_caller_will(ends):
   def poll(cause):
     causes.append(cause)
     if len(causes) == 3:
-      publisher.publish(3)
+      _publisher(address, learners).publish(3)
 
   assert fetcher.wait(poll) == 3
   assert causes == ['it has published no parameters yet'] * 3
@@ -97,7 +96,8 @@ def test_parameters_travel_as_float32_to_variables_of_any_type(may_share):
 
 
 def test_newest_wins_and_stays(ends):
-  learners, publisher, actors, fetcher = ends
+  learners, actors, fetcher, address = ends
+  publisher = _publisher(address, learners)
   learners[0].assign([[1., 2.], [3., 4.], [5., 6.]])
   for version in (1, 2, 3):
     learners[1].assign([version, -version])
@@ -108,56 +108,51 @@ def test_newest_wins_and_stays(ends):
   assert _values(actors) == [[[1., 2.], [3., 4.], [5., 6.]], [3., -3.], 9.]
 
 
-def test_learner_is_asked_at_the_first_of_so_many_calls():
-  learners, actors = _variables(1), _variables(0)
-  with _serving(learners) as address:
-    publisher = _publisher(address, learners)
-    fetcher = weights.Fetcher(address, actors, interval=3)
-    assert fetcher.fetch() is None and fetcher.fetch() is None  # Asks on.
-    fetched = []
-    for version in range(1, 9):
-      learners[2].assign(float(version))
-      publisher.publish(version)
-      fetched.append(fetcher.fetch())
-      assert _values(actors)[2] == fetched[-1]
+def test_learner_is_asked_at_the_first_of_so_many_calls(ends):
+  learners, actors, _, address = ends
+  publisher = _publisher(address, learners)
+  fetcher = weights.Fetcher(address, actors, interval=3)
+  assert fetcher.fetch() is None and fetcher.fetch() is None  # Asks on.
+  fetched = []
+  for version in range(1, 9):
+    learners[2].assign(float(version))
+    publisher.publish(version)
+    fetched.append(fetcher.fetch())
+    assert _values(actors)[2] == fetched[-1]
   assert fetched == [1, 1, 1, 4, 4, 4, 7, 7]
 
 
-def test_background_publisher_drops_older_versions():
-  learners, actors = _variables(1), _variables(0)
-  with _serving(learners) as address:
-    fetcher = weights.Fetcher(address, actors)
-    publisher = _publisher(address, learners, through=_background(None))
-    publisher.publish(20)
-    learners[2].assign(20.)
-    _until(lambda: fetcher.fetch() == 20)
-    assert _values(actors)[2] == 1.  # As when it was published.
-    # As by a thread that comes late.
-    publisher.publish(19)
-    learners[2].assign(21.)
-    publisher.publish(21)
-    versions = []
+def test_background_publisher_drops_older_versions(ends):
+  learners, actors, fetcher, address = ends
+  publisher = _publisher(address, learners, through=_background(None))
+  publisher.publish(20)
+  learners[2].assign(20.)
+  _until(lambda: fetcher.fetch() == 20)
+  assert _values(actors)[2] == 1.  # As when it was published.
+  # As by a thread that comes late.
+  publisher.publish(19)
+  learners[2].assign(21.)
+  publisher.publish(21)
+  versions = []
 
-    def newest():
-      versions.append(fetcher.fetch())
-      return versions[-1] == 21
+  def newest():
+    versions.append(fetcher.fetch())
+    return versions[-1] == 21
 
-    _until(newest)
+  _until(newest)
   assert 19 not in versions and _values(actors)[2] == 21.
 
 
 @pytest.mark.parametrize('lag_updates', [0, 3])
-def test_delayed_publisher_is_exactly_so_many_updates_late(lag_updates):
-  learners, actors = _variables(1), _variables(0)
-  with _serving(learners) as address:
-    fetcher = weights.Fetcher(address, actors)
-    delayed = _publisher(address, learners, through=lambda table: [
-        weights.delayed(table.write, lag_updates)])
-    for version in range(10, 20):
-      learners[2].assign(float(version))
-      delayed.publish(version)
-      expected = max(10, version - lag_updates)
-      assert fetcher.fetch() == expected == _values(actors)[2]
+def test_delayed_publisher_is_exactly_so_many_updates_late(ends, lag_updates):
+  learners, actors, fetcher, address = ends
+  delayed = _publisher(address, learners, through=lambda table: [
+      weights.delayed(table.write, lag_updates)])
+  for version in range(10, 20):
+    learners[2].assign(float(version))
+    delayed.publish(version)
+    expected = max(10, version - lag_updates)
+    assert fetcher.fetch() == expected == _values(actors)[2]
 
 
 # Through the learner's memory.

@@ -2,7 +2,6 @@
 
 import ctypes.util
 import os
-import subprocess
 import sys
 
 import dm_env
@@ -17,6 +16,7 @@ from impala_tf.envs import gym
 from impala_tf.runs import metrics
 from impala_tf.runs import video
 from tests.fixtures import locks
+from tests.fixtures import programs
 from tests.fixtures import reports
 
 FIRST, MID, LAST = dm_env.StepType
@@ -632,10 +632,8 @@ needs_egl = pytest.mark.skipif(
 
 
 def _run_anew(program, **environ):
-  return subprocess.run(
-      [sys.executable, '-c', program], text=True, capture_output=True, env={
-          'PATH': os.environ['PATH'], 'PYTHONPATH': ':'.join(sys.path),
-          **environ})
+  return programs.run_code(program, env={
+      'PATH': os.environ['PATH'], 'PYTHONPATH': ':'.join(sys.path), **environ})
 
 
 @needs_egl

@@ -2,7 +2,6 @@
 
 import collections
 import contextlib
-import functools
 import io
 import os
 import re
@@ -127,15 +126,13 @@ class _Pusher(gymnasium.Env):
 
 
 @pytest.fixture(name='pushers')
-def _pushers():
+def _pushers(modules_forgotten):
   """Registers levels whose actions have the bounds 1, 5 and none."""
+  del modules_forgotten  # It forgets them at the end.
   bounds = {'One': 1., 'Five': 5., 'None': np.inf, 'Free': np.inf}
   for name, bound in bounds.items():
     gymnasium.register(f'{name}-v0', _Pusher, kwargs={'bound': bound})
   gymnasium.register('Wide-v0', _Pusher, kwargs={'bound': 1., 'seen': 9.})
-  yield
-  for name in (*bounds, 'Wide'):
-    del gymnasium.registry[f'{name}-v0']
 
 
 @pytest.mark.usefixtures('pushers')
@@ -381,7 +378,7 @@ def test_numbers_are_of_the_run_whoever_makes_the_environments(
 
 def test_numbers_reach_environment_processes():
   workers = multi_level.make_workers(
-      'a', 0, 12, functools.partial(worker_environments.numbered),
+      'a', 0, 12, worker_environments.numbered,
       config.ActorConfig(num_envs=3, env_processes=2))
   with contextlib.closing(workers):
     numbers, timestep = workers.recv(min_ready=3)

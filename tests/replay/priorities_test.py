@@ -35,8 +35,7 @@ def _served():
   """Returns a callback, and a client of a replay of three."""
   server, address = _serve()
   writer = queue_lib.UnrollWriter(address, unrolls.spec(), (queue_lib.REPLAY,))
-  for number in range(3):
-    writer.write(unrolls.packed(unrolls.numbered(number)))
+  unrolls.write(writer, range(3))
   writer.flush()
   yield (priorities.Prioritiser(address, queue_lib.REPLAY),
          reverb.Client(address))

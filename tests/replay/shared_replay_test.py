@@ -6,7 +6,6 @@ Their links are to a real server, which may die.
 import functools
 import types as python_types
 
-from absl import logging
 import pytest
 import reverb
 
@@ -15,22 +14,16 @@ from impala_tf.core import queue as queue_lib
 from impala_tf.replay import shared_replay
 from impala_tf.runtime import control as control_lib
 from impala_tf.runtime import ports
+from tests.fixtures import clocks
 from tests.fixtures import programs
 from tests.fixtures import unrolls
-
-
-class _Clock:
-  secs = 1000.
-
-  def __call__(self):
-    return self.secs
 
 
 class _Agents:
   """Reports of other agents, which one agent looks at twice a second."""
 
   def __init__(self):
-    self.clock = _Clock()
+    self.clock = clocks.Clock()
     self.pace = shared_replay.Pace(self.clock)
     self.reports = dict.fromkeys((0, 1), shared_replay.Report(0, 0))
     self.pace.look(self.reports)
@@ -84,18 +77,15 @@ def test_somebody_can_always_go_on(update):
 
 
 def test_dead_agent_is_left_out_after_a_minute_and_waited_for_once_back(
-    monkeypatch):
-  warnings = []
-  monkeypatch.setattr(logging, 'warning',
-                      lambda text, *args: warnings.append(text % args))
+    caplog):
   agents = _Agents()
   agents.look(a0=100, a1=100)
   for _ in range(119):
     agents.look(a1=200)
-  assert 'agent 0 ' in agents.reason(200) and not warnings
+  assert 'agent 0 ' in agents.reason(200) and not caplog.messages
   agents.look(a1=200)
   assert agents.reason(200) is None
-  assert warnings == [
+  assert caplog.messages == [
       'Agent 0 is silent and not waited for any more, at 10.0 % of its frames']
   agents.look(a0=100, a1=200)
   assert 'agent 0 ' in agents.reason(200)

@@ -2,8 +2,6 @@
 
 import contextlib
 import itertools
-import subprocess
-import sys
 import time
 
 import numpy as np
@@ -142,8 +140,7 @@ def test_process_whose_peer_hangs_ends():
           'import threading\n'
           'with group.ending_after(0.1):\n'
           '  threading.Event().wait(100)\n')
-  ended = subprocess.run([sys.executable, '-c', code], capture_output=True,
-                         text=True, check=False, timeout=_DEADLINE_SECS)
+  ended = programs.run_code(code, timeout=_DEADLINE_SECS)
   assert ended.returncode == 1
   assert 'Timeout' in ended.stderr
 

@@ -64,7 +64,7 @@ def test_of_several_the_first_to_be_lost_or_killed_is_the_culprit(make, caplog):
   ended, killed, lost = make('c', 1), make('b', -9), make('a', None)
   joint.note_deaths([ended, killed], 0.)
   joint.note_deaths([ended, killed, lost, lost], 1.)
-  first, second = [record.getMessage() for record in caplog.records]
+  first, second = caplog.messages
   assert first.startswith(
       'b was killed by SIGKILL, c ended with exit code 1; all processes start '
       'again, from the last checkpoint: restart 1 of 2')

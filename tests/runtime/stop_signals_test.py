@@ -62,8 +62,11 @@ def test_repeated_signal_may_be_handled_as_before():
     signal.signal(signal.SIGINT, before)
 
 
-def _interrupted(ending, code, signum):
-  """Runs code until it is ready and gets a signal; returns the process."""
+def _interrupted(ending, handler, signum, before=''):
+  """Sends a signal to a `try` that waits; returns the program's exit code.
+
+  Its output must be `ending`. `before` is run before it waits.
+  """
   with programs.running('-c', f'''
 import time
 from impala_tf.cli import program
@@ -71,7 +74,11 @@ from impala_tf.runtime import stop_signals
 from tests.fixtures import programs
 def play():
   with stop_signals.interrupting():
-{code}
+    {before}
+    try:
+      print('ready', flush=True)
+      time.sleep(1000)
+{handler}
 raise SystemExit(program.run(play))
 ''') as process:
     assert process.stdout.readline() == 'ready\n'
@@ -84,9 +91,6 @@ raise SystemExit(program.run(play))
 @pytest.mark.parametrize('signum', stop_signals.STOP_SIGNALS)
 def test_signal_interrupts_so_that_endings_are_played(signum):
   assert _interrupted('closed\n', '''
-    try:
-      print('ready', flush=True)
-      time.sleep(1000)
     finally:
       print('closed', flush=True)''', signum) == 128 + signum
 
@@ -94,15 +98,12 @@ def test_signal_interrupts_so_that_endings_are_played(signum):
 def test_signal_that_came_right_before_a_system_call_interrupts_it():
   # Only the watch has read it, as the main thread's handler waits for Python.
   assert _interrupted('closed\n', '''
+    finally:
+      print('closed', flush=True)''', 0, before='''
     import os, signal
     wakeup = signal.set_wakeup_fd(-1)
     signal.set_wakeup_fd(wakeup)
-    os.write(wakeup, bytes([signal.SIGTERM]))
-    try:
-      print('ready', flush=True)
-      time.sleep(1000)
-    finally:
-      print('closed', flush=True)''', 0) == 128 + signal.SIGTERM
+    os.write(wakeup, bytes([signal.SIGTERM]))''') == 128 + signal.SIGTERM
 
 
 def test_one_signal_is_no_repeated_one_while_the_main_thread_is_in_c():
@@ -120,9 +121,6 @@ def test_one_signal_is_no_repeated_one_while_the_main_thread_is_in_c():
 
 def test_signals_while_endings_are_played_say_nothing():
   assert _interrupted('closed\n', '''
-    try:
-      print('ready', flush=True)
-      time.sleep(1000)
     finally:
       import signal
       for signum in stop_signals.STOP_SIGNALS:
@@ -151,9 +149,6 @@ def test_first_signal_while_something_closes_is_handled_afterwards(fails):
 
 def test_error_that_a_library_makes_of_the_interrupt_is_an_interrupt():
   assert _interrupted('', '''
-    try:
-      print('ready', flush=True)
-      time.sleep(1000)
     except KeyboardInterrupt:
       raise SystemError('returned a result with an exception set')''',
                       signal.SIGTERM) == 128 + signal.SIGTERM
@@ -163,10 +158,8 @@ def test_error_that_a_library_makes_of_the_interrupt_is_an_interrupt():
 def test_closing_that_hangs_or_ignores_the_signal_has_a_deadline():
   # Its output ends once the simulator, which has it too, has ended.
   assert _interrupted('', '''
+    except KeyboardInterrupt:  # As some simulators have it.
+      time.sleep(1000)''', signal.SIGTERM, before='''
     import subprocess
     simulator = subprocess.Popen(['sleep', '1000'], start_new_session=True)
-    try:
-      print('ready', flush=True)
-      time.sleep(1000)
-    except KeyboardInterrupt:  # As some simulators have it.
-      time.sleep(1000)''', signal.SIGTERM) == 128 + signal.SIGTERM
+''') == 128 + signal.SIGTERM

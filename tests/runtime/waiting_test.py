@@ -6,13 +6,10 @@ import pytest
 
 from impala_tf.runtime import ports
 from impala_tf.runtime import waiting
+from tests.fixtures import clocks
 
 
-class _Clock:
-  secs = 100.
-
-  def __call__(self):
-    return self.secs
+class _Clock(clocks.Clock):
 
   def poll(self, wait, secs, step=0.5, cause=''):
     for _ in range(int(secs / step)):

@@ -10,15 +10,19 @@ from tests.fixtures import full_disk
 from tests.fixtures import saved_parts
 
 
+def _save(parts, scores):
+  """Saves by {number: score}; returns the values of each."""
+  values = {}
+  for number, score in scores.items():
+    values[number] = parts.randomise(number)
+    parts.checkpointer.save(number, score)
+  return values
+
+
 @pytest.fixture(name='saved')
 def _saved(tmp_path):
   """Makes a run with checkpoints 5 and 12; returns the values of both."""
-  parts = saved_parts.Parts(tmp_path)
-  values = {}
-  for number in (5, 12):
-    values[number] = parts.randomise(number)
-    parts.checkpointer.save(number)
-  return values
+  return _save(saved_parts.Parts(tmp_path), {5: None, 12: None})
 
 
 def test_everything_comes_back(saved, tmp_path):
@@ -229,15 +233,6 @@ def test_only_optional_parts_may_be_missing(tmp_path):
 # The best.
 
 
-def _save_scored(parts, *scores):
-  """Saves 1, 2, … with these scores; returns the values of each."""
-  values = {}
-  for number, score in enumerate(scores, start=1):
-    values[number] = parts.randomise(number)
-    parts.checkpointer.save(number, score)
-  return values
-
-
 def _restored(path):
   """Returns the values in one checkpoint."""
   parts = saved_parts.Parts('unused', seed=3)
@@ -253,8 +248,8 @@ def _restored(path):
 def test_best_stays_until_there_is_a_better_though_the_newest_go_on(tmp_path):
   parts = saved_parts.Parts(tmp_path, keep=2)
   # 3 is as good as 4 and came first.
-  values = _save_scored(
-      parts, None, float('nan'), 5., 5., float('inf'), 2., None)
+  values = _save(parts, {1: None, 2: float('nan'), 3: 5., 4: 5.,
+                         5: float('inf'), 6: 2., 7: None})
   best = checkpoint.find_best(str(tmp_path))
   assert (best.number, best.score) == (3, 5.)
   assert checkpoint.find(str(tmp_path), 'best') == [best.path]
@@ -286,7 +281,7 @@ def test_best_of_a_score_that_is_not_finite_is_replaced(tmp_path):
 def test_best_that_is_cut_short_leaves_one_that_is_whole(
     tmp_path, monkeypatch, step):
   parts = saved_parts.Parts(tmp_path)
-  values = _save_scored(parts, 1., 5.)
+  values = _save(parts, {1: 1., 2: 5.})
   values[3] = parts.randomise(3)
   with monkeypatch.context() as patch:
     if step == 'write':
@@ -318,7 +313,7 @@ def test_checkpoint_is_found_by_its_number_or_what_there_is_is_listed(tmp_path):
     checkpoint.find(run_dir, 'best')
   with pytest.raises(checkpoint.CheckpointError, match='there are none'):
     checkpoint.find(run_dir, 1)
-  _save_scored(saved_parts.Parts(tmp_path, keep=2), 5., 2., 1.)
+  _save(saved_parts.Parts(tmp_path, keep=2), {1: 5., 2: 2., 3: 1.})
   for number, name in (1, 'best-1'), (2, 'ckpt-2'), (3, 'ckpt-3'):
     path, = checkpoint.find(run_dir, number)
     assert path == str(tmp_path / 'checkpoints' / name)
@@ -329,7 +324,7 @@ def test_checkpoint_is_found_by_its_number_or_what_there_is_is_listed(tmp_path):
 
 
 def test_best_is_read_by_its_number_while_one_of_both_files_is_whole(tmp_path):
-  _save_scored(saved_parts.Parts(tmp_path), 5.)
+  _save(saved_parts.Parts(tmp_path), {1: 5.})
   for damaged in 'best-1', 'ckpt-1':
     index = tmp_path / 'checkpoints' / f'{damaged}.index'
     whole = index.read_bytes()
@@ -346,7 +341,7 @@ def test_best_is_read_by_its_number_while_one_of_both_files_is_whole(tmp_path):
 def test_best_copy_that_cannot_be_written_costs_nothing_else(
     tmp_path, caplog, monkeypatch):
   parts = saved_parts.Parts(tmp_path)
-  values = _save_scored(parts, 1., 5.)
+  values = _save(parts, {1: 1., 2: 5.})
   in_the_way = tmp_path / 'checkpoints' / 'best-3.index'
   write = tf.train.Checkpoint.write
 
@@ -377,10 +372,7 @@ def test_behind_a_url_damage_costs_the_newest_only_and_remains_go(tmp_path):
   url = f'ram:/{tmp_path}'
   parts = saved_parts.Parts(url)
   saved_parts.describe(url, parts)
-  values = {}
-  for number in (5, 12):
-    values[number] = parts.randomise(number)
-    parts.checkpointer.save(number, score=1.)  # Better than none.
+  values = _save(parts, {5: 1., 12: 1.})  # Better than none.
   directory = f'{url}/checkpoints'
   whole = files.names(directory)
   files.make_directory(f'{directory}/ckpt-20_temp')
@@ -400,8 +392,7 @@ def test_behind_a_url_damage_costs_the_newest_only_and_remains_go(tmp_path):
 def test_store_that_does_not_answer_is_no_damage(tmp_path, monkeypatch):
   url = f'ram:/{tmp_path}'
   parts = saved_parts.Parts(url)
-  for number in (5, 12):
-    parts.checkpointer.save(number)
+  _save(parts, {5: None, 12: None})
 
   def fail(*unused):
     raise tf.errors.UnavailableError(None, None, 'no route\nto the bucket')

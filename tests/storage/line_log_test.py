@@ -103,22 +103,21 @@ def test_who_appends_does_not_wait_and_nothing_is_lost(ram, monkeypatch):
   assert store.num_writes == 2  # The first line, and all that came meanwhile.
 
 
-def test_lines_that_could_not_be_written_go_with_the_next(ram, monkeypatch):
-  warnings = []
-  monkeypatch.setattr(line_log.logging, 'warning',
-                      lambda text, *args: warnings.append(text % args))
+def test_lines_that_could_not_be_written_go_with_the_next(
+    ram, monkeypatch, caplog):
   store = _Store(monkeypatch)
   store.is_failing = True
   appender = line_log.open_for_appending(ram)
   appender.append(b'1\n')
-  programs.wait_until(lambda: warnings, 'the failure')
+  programs.wait_until(lambda: caplog.messages, 'the failure')
   store.is_failing = False
   appender.append(b'2\n')
   appender.close()
   assert _lines(ram) == [b'1', b'2']
   store.is_failing = True
   _append(ram, b'3')
-  assert 'no bucket' in warnings[0] and 'are lost' in warnings[-1]
+  first, *_, last = caplog.messages
+  assert 'no bucket' in first and 'are lost' in last
   assert _lines(ram) == [b'1', b'2']
 
 
