@@ -229,12 +229,10 @@ def _evaluate_suite(games: scores.Games, config: config_lib.Config,
       'trained_frames': loaded.num_frames,
       'episodes': games.episodes or suite.episodes, 'seed': games.seed,
       'deterministic': games.deterministic, 'gin_binding': games.bindings})
-  done = results.counted()
-  for level in levels:
-    if level in done:
-      record(done[level])
+  for level in filter(results.has, levels):
+    record(results.counted()[level])
   scores.play_in_turn(
-      games, config, [level for level in levels if level not in done],
+      games, config, [level for level in levels if not results.has(level)],
       loaded, keep)
   results.write()
   return {'suite': suite.title, 'trained_frames': loaded.num_frames,

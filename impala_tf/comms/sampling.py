@@ -60,7 +60,10 @@ def never_ahead(dataset: tf.data.Dataset) -> tf.data.Dataset:
 
 def time_major(unroll: types.Unroll) -> types.Unroll:
   """Transposes fields [B, T+1, ...] to [T+1, B, ...], if they have time."""
-  env_outputs, agent_outputs, *others = unroll
-  return types.Unroll(*tf.nest.map_structure(
-      lambda tensor: tf.experimental.numpy.swapaxes(tensor, 0, 1),
-      (env_outputs, agent_outputs)), *others)
+
+  def transpose(tensor):
+    return tf.transpose(tensor, [1, 0] + list(range(2, tensor.shape.rank)))
+
+  return unroll._replace(
+      env_outputs=tf.nest.map_structure(transpose, unroll.env_outputs),
+      agent_outputs=tf.nest.map_structure(transpose, unroll.agent_outputs))

@@ -110,12 +110,11 @@ def draw(population_dir: str, sweep_dir: str,
     return populations.backtracked(populations.ancestry(
         population.events, pair.members[0].run.setting), curves)
 
-  def of_run(pair):
-    return _curve(sweep_dir, pair.runs[0].run.name)
-
   figure, panels = pictures.panels(len(found), height=3.2)
   for axes, (title, seeds) in zip(panels, found.items()):
-    for label, points_of in (('population', of_member), ('sweep', of_run)):
+    for label, points_of in (
+        ('population', of_member),
+        ('sweep', lambda pair: _curve(sweep_dir, pair.runs[0].run.name))):
       lines = [points for pair in seeds if (points := points_of(pair))]
       if lines:
         x, values = intervals.on_common_axis(lines, _POINTS)

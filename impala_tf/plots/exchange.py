@@ -59,13 +59,12 @@ def rliable(run_dirs: Sequence[str]) -> dict[str, list[list[float]]]:
   are human-normalised. Raises UserError unless all algorithms have the same
   levels, and all levels of an algorithm as many seeds.
   """
-  matrices, first = {}, None
-  for name, levels in _by_algorithm(run_dirs).items():
-    first = first or (name, levels.keys())
-    if levels.keys() != first[1]:
-      raise config_lib.UserError(
-          f'{name} has {", ".join(levels)}, but {first[0]} has '
-          f'{", ".join(first[1])}; name runs on the same levels')
+  matrices, algorithms = {}, _by_algorithm(run_dirs)
+  if len(set(map(frozenset, algorithms.values()))) > 1:
+    raise config_lib.UserError(
+        f'not all of these are on the same levels: {", ".join(algorithms)}; '
+        'name only runs that are')
+  for name, levels in algorithms.items():
     columns = [[_normalised(level, _score(levels[level][seed]))
                 for seed in sorted(levels[level])] for level in sorted(levels)]
     if len(set(map(len, columns))) > 1:

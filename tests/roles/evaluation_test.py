@@ -262,13 +262,9 @@ def _serve():
     learner.stop()
 
 
-def _give_up(cause):
-  raise AssertionError(cause)
-
-
 def _evaluator(config, learner, directory):
   return evaluation.Evaluator(config, learner.address, str(directory), 0,
-                             _give_up)
+                             pytest.fail)
 
 
 def test_row_by_hand():

@@ -21,7 +21,6 @@ def test_warnings_come_once_a_minute_and_name_the_workers(tmp_path, caplog):
     skipped.add(math.nan, worker)
     skipped.add(1., 'c')
   skipped.add(math.nan)
-  lines = [record.getMessage() for record in caplog.records]
-  assert [line.partition(': ')[2] for line in lines] == [
+  assert [line.partition(': ')[2] for line in caplog.messages] == [
       '1 in a row, 1 in all (1 of a)', '1 in a row, 4 in all (2 of b, 1 of a)',
       '1 in a row, 7 in all (1 of a, 1 of b)']

@@ -43,6 +43,15 @@ def test_window_takes_ended_episodes_with_finite_returns_and_known_numbers():
   assert window.means() == {'episode_return': 3., 'score': 8.}
 
 
+def test_mean_of_a_full_window_leaves_out_a_game_of_each_environment():
+  window = training_log.EpisodeWindow(2, num_envs=3)
+  means = []
+  for value in range(6):
+    window.add(np.ones([1, 1], bool), np.array([[value]]), {})
+    means.append(window.mean_return)
+  assert means == [None, None, None, None, 3.5, 4.5]
+
+
 def test_update_without_unrolls_of_a_kind_says_nothing_of_it():
   interval = training_log.Interval(0)
   nan = float('nan')

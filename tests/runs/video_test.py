@@ -131,7 +131,7 @@ def test_video_that_cannot_be_begun_is_left_out(tmp_path, monkeypatch, caplog):
   _evaluate(videos, '1')  # Given up.
   monkeypatch.setattr(tempfile, 'tempdir', str(tmp_path / 'none'))
   _evaluate(video.NewestVideos(str(tmp_path / 'x'), 1e-9), '0')
-  assert [record.getMessage()[:24] for record in caplog.records] == [
+  assert [message[:24] for message in caplog.messages] == [
       'No more videos of games:'] * 2
   assert not list(tmp_path.iterdir())
 
@@ -141,7 +141,7 @@ def test_level_that_cannot_be_drawn_is_evaluated_without(tmp_path, caplog):
   environment = _Environment(fails_at=2)
   _evaluate(videos, '0', environment)
   _evaluate(videos, '1', environment)
-  line, = [record.getMessage() for record in caplog.records]
+  line, = caplog.messages
   assert 'cannot be drawn (no display)' in line and '\n' not in line
   assert environment.num_rendered == 2
   assert not list(tmp_path.iterdir())
