@@ -133,7 +133,7 @@ def start_workers():
 
 
 @pytest.fixture
-def refused(monkeypatch, capsys):
+def refused(call, monkeypatch, capsys):
   """Calls a program that is to refuse its arguments; returns its one line.
 
   In this process, since another would spend seconds importing TensorFlow. That
@@ -144,15 +144,14 @@ def refused(monkeypatch, capsys):
   # It would start the program anew, in a private network.
   monkeypatch.setattr(program, 'enter_private_network', lambda *unused: None)
 
-  def call(main, *arguments):
-    monkeypatch.setattr(sys, 'argv', ['program', *map(str, arguments)])
-    assert main() == child.BAD_INPUT
+  def refuse(main, *arguments):
+    assert call(main, *arguments) == child.BAD_INPUT
     output, errors = capsys.readouterr()
     line, = errors.splitlines()
     assert line.startswith('error: ') and not output
     return line
 
-  return call
+  return refuse
 
 
 @pytest.fixture

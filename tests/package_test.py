@@ -3,7 +3,6 @@
 import ast
 import inspect
 import json
-import pathlib
 import re
 import shutil
 import subprocess
@@ -18,7 +17,7 @@ import pytest
 import impala_tf
 from tests.fixtures import programs
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = programs.ROOT
 PAGES = [ROOT / 'docs' / f'{name}.md'
          for name in ('python_api', 'api_reference', 'configuration')]
 
@@ -63,12 +62,6 @@ AGENTS = sorted(path.name for path in (ROOT / 'testdata' / 'agents').iterdir()
                 if path.is_dir())
 
 
-def _mean(card):
-  """Returns the score of a card's agent and its standard error."""
-  (result,) = card.data.eval_results
-  return map(float, result.metric_value.split(' +/- '))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize('name', AGENTS)
 def test_shipped_agent_plays_by_its_name(name, tmp_path):
@@ -90,8 +83,9 @@ def test_shipped_agent_plays_by_its_name(name, tmp_path):
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize('name', AGENTS)
 def test_shipped_agent_has_the_score_of_its_card(name):
-  mean, error = _mean(huggingface_hub.ModelCard.load(
-      ROOT / 'testdata' / 'agents' / name / 'README.md'))
+  (result,) = huggingface_hub.ModelCard.load(
+      ROOT / 'testdata' / 'agents' / name / 'README.md').data.eval_results
+  mean, error = map(float, result.metric_value.split(' +/- '))
   (score,) = impala_tf.evaluate(name, 20, seed=1).values()
   # That of the card is over 100 games or 200; it may be without any loss.
   error = max(error, 0.02 * abs(mean))

@@ -103,11 +103,6 @@ def _training(run_dir, *flags):
       yield _Run(run_dir, process, path)
 
 
-def _check_nothing_stays(run_dir):
-  programs.wait_until(
-      lambda: not programs.pids(f'--run_dir={run_dir}'), 'the end of all')
-
-
 @pytest.mark.slow
 @_SLOW_START
 @pytest.mark.parametrize('scheme', [
@@ -129,7 +124,7 @@ def test_without_a_cluster_it_trains_here_to_the_end(tmp_path, scheme):
   for name in ('actor_0', 'actor_1'):
     assert 'sent its first unrolls' in (log_dir / f'{name}.log').read_text()
   assert 'learner started on ' in (log_dir / 'cluster.log').read_text()
-  _check_nothing_stays(run_dir)
+  runs.Run(run_dir, None).wait_for_end()
 
 
 @pytest.mark.slow
@@ -179,7 +174,7 @@ def test_training_outlives_the_nodes_of_actor_and_learner(tmp_path):
       assert time.monotonic() - start < 30  # Ray takes its time, too.
     assert 'Stopped with a checkpoint of update' in run.output()
     assert run.newest_checkpoint() == run.rows()[-1]['updates']
-    _check_nothing_stays(run_dir)
+    run.wait_for_end()
 
 
 def _last_addresses(run):
@@ -244,7 +239,7 @@ def test_two_learners_agree_and_outlive_a_process_and_a_node(tmp_path):
       assert run.process.wait(_DEADLINE_SECS) == 130, run.output()
     assert 'Stopped with a checkpoint of update' in run.output()
     two_learners.check_end(run_dir)
-    _check_nothing_stays(run_dir)
+    run.wait_for_end()
 
 
 @pytest.mark.nightly
@@ -259,14 +254,13 @@ def test_driver_that_is_killed_leaves_nothing_and_the_run_can_be_resumed(
     with _training(run_dir, *flags) as run:
       run.wait(lambda: run.newest_checkpoint() > 0, 'a checkpoint')
       # The learner alone is killed first: it is started again.
-      pid, = programs.pids(f'--run_dir={run_dir}', 'learner')
-      programs.kill(pid)
+      programs.kill(*run.pids('learner'))
       run.wait_for_start('learner', number=2)
       assert ('learner was killed by SIGKILL; all processes start again, from '
               'the last checkpoint: restart 1 of 5') in run.log()
       run.wait_for_frames(400)
       programs.kill(run.process.pid)
-      _check_nothing_stays(run_dir)
+      run.wait_for_end()
     saved = run.newest_checkpoint()
     with _training(run_dir, *flags) as run:
       run.wait(lambda: f'ckpt-{saved} at' in run.log('learner'), 'resumption')

@@ -23,12 +23,10 @@ main.main()
 
 @pytest.mark.parametrize('verb', [None, *main.VERBS])
 def test_help_imports_nothing_that_takes_long(verb):
-  with programs.running(
-      '-c', _IMPORTED, *filter(None, [verb]), '--help') as process:
-    text, errors = process.communicate(timeout=programs.DEADLINE_SECS)
-  assert process.returncode == 0, errors
-  assert text.startswith(f'usage: impala-tf {verb or "VERB"} [')
-  assert text.endswith('imported: []\n')
+  ran = programs.run_code(_IMPORTED, *filter(None, [verb]), '--help')
+  assert ran.returncode == 0, ran.stderr
+  assert ran.stdout.startswith(f'usage: impala-tf {verb or "VERB"} [')
+  assert ran.stdout.endswith('imported: []\n')
 
 
 def test_help_lists_all_verbs_which_are_the_programs_and_scripts():
@@ -61,15 +59,6 @@ def test_program_is_called_as_the_user_has_started_it(tmp_path):
   assert ran.stdout.startswith('usage: train.sh [')
 
 
-def _complete(line, cwd):
-  """Lists what the command offers when bash asks how a line may go on."""
-  ran = programs.run('impala_tf', cwd=cwd, env={
-      **os.environ, 'PYTHONPATH': str(programs.ROOT), 'COMP_LINE': line,
-      'COMP_POINT': str(len(line))})
-  assert (ran.returncode, ran.stderr) == (0, '')
-  return ran.stdout.split()
-
-
 @pytest.mark.parametrize('line, words', [
     ('impala-tf ex', ['export']),
     ('impala-tf train --net', ['--network']),
@@ -78,7 +67,12 @@ def _complete(line, cwd):
     ('impala-tf sweep ', shipped.config_names(shipped.SWEEPS)),
     ('impala-tf evaluate some', [])])
 def test_shell_completes_verbs_flags_and_shipped_configs(tmp_path, line, words):
-  assert _complete(line, tmp_path) == words
+  """Bash asks by variables how a line may go on."""
+  ran = programs.run('impala_tf', cwd=tmp_path, env={
+      **os.environ, 'PYTHONPATH': str(programs.ROOT), 'COMP_LINE': line,
+      'COMP_POINT': str(len(line))})
+  assert (ran.returncode, ran.stderr) == (0, '')
+  assert ran.stdout.split() == words
 
 
 # A program that says when it is being imported, and takes its time.

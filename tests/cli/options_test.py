@@ -1,12 +1,9 @@
 """Tests of the options as text, and of the page that is made of it."""
 
-import pathlib
-
 from impala_tf import config as config_lib
 from impala_tf.cli import options
 from impala_tf.cli import train
-
-_ROOT = pathlib.Path(__file__).resolve().parents[2]
+from tests.fixtures import programs
 
 
 def _option(section, name):
@@ -15,7 +12,7 @@ def _option(section, name):
 
 
 def test_page_of_all_options_is_that_of_the_code():
-  page = (_ROOT / 'docs' / 'configuration.md').read_text()
+  page = (programs.ROOT / 'docs' / 'configuration.md').read_text()
   assert page == options.as_markdown(), (
       'run: python -m impala_tf options --markdown > docs/configuration.md')
 

@@ -86,9 +86,9 @@ def test_pattern_of_seeds_is_one_curve_with_an_interval(tmp_path, call, capsys):
   # It says the name that it wrote.
   assert f'wrote {tmp_path / "x.png"} and {drawn}' in capsys.readouterr().out
   assert (tmp_path / 'x.png').exists()
-  (label, number), = _rows_of_csv(drawn)
-  assert (label, number) == ('atari/pong', '3')
-  last = [float(v) for v in _rows_of_csv(drawn)[label, number][-1]]
+  (curve, points), = _rows_of_csv(drawn).items()
+  assert curve == ('atari/pong', '3')
+  last = [float(v) for v in points[-1]]
   assert last == [100, 200, 100, 300]  # Of three seeds nearly their range.
 
 

@@ -13,12 +13,13 @@ from impala_tf.cli.roles import flags
 from impala_tf.envs import environment
 from impala_tf.runs import gin_config
 from impala_tf.runs import metrics
+from impala_tf.runs import run_directory
 from impala_tf.runtime import ports
 from tests.fixtures import programs
+from tests.fixtures.faults import runs
 
 # Each test starts programs that import TensorFlow, perhaps on a busy machine.
 _SLOW_START = pytest.mark.timeout(900)
-_DEADLINE_SECS = 300.
 _CONFIG = f'--config={programs.CATCH[0]}'
 _BINDINGS = (*programs.CATCH[1:],
              '--gin_binding=ExperimentConfig.evaluation_interval_secs = 0.2',
@@ -41,12 +42,12 @@ class _Role:
       assert self.process.poll() is None or len(lines) >= number, self.log()
       return len(lines) >= number and lines[number - 1]
 
-    return programs.wait_until(found, words, _DEADLINE_SECS)
+    return programs.wait_until(found, words, runs.DEADLINE_SECS)
 
   def stop(self, signum):
     """Sends a signal; returns the exit code."""
     self.process.send_signal(signum)
-    return self.process.wait(_DEADLINE_SECS)
+    return self.process.wait(runs.DEADLINE_SECS)
 
 
 @pytest.mark.parametrize('host, flags_, visible', [
@@ -66,12 +67,9 @@ def _start(tmp_path):
   """Starts a role; its words go to a file of this name."""
   with contextlib.ExitStack() as stack:
 
-    def start(name, role, *arguments):
+    def start(name, *arguments):
       path = tmp_path / f'{name}.log'
-      log = stack.enter_context(path.open('w'))
-      return _Role(stack.enter_context(programs.running(
-          '-m', 'impala_tf', 'role', role, *arguments, stdout=log,
-          stderr=log)), path)
+      return _Role(stack.enter_context(runs.role(path, *arguments)), path)
 
     yield start
 
@@ -82,12 +80,7 @@ def _rows(directory):
 
 def _wait_for_rows(directory, number):
   programs.wait_until(lambda: len(_rows(directory)) >= number,
-                      f'{number} rows in {directory}', _DEADLINE_SECS)
-
-
-def _newest_checkpoint(run_dir):
-  return max(int(path.stem[len('ckpt-'):])
-             for path in (run_dir / 'checkpoints').glob('ckpt-*.index'))
+                      f'{number} rows in {directory}', runs.DEADLINE_SECS)
 
 
 @pytest.mark.slow
@@ -116,7 +109,7 @@ def test_peers_come_first_and_outlive_their_learner(start, tmp_path):
   assert gin_config.load(str(run_dir / 'config.gin')) == gin_config.load(
       programs.CATCH[0], [b.partition('=')[2] for b in _BINDINGS])
   # The config that was asked for is not the learner's; the message says so.
-  assert stranger.process.wait(_DEADLINE_SECS) == 2
+  assert stranger.process.wait(runs.DEADLINE_SECS) == 2
   line, = [line for line in stranger.log().splitlines() if 'error: ' in line]
   assert f'the learner at {address} has another config than configs/' in line
   assert 'LearnerConfig.batch_size (32, now 8)' in line
@@ -125,7 +118,7 @@ def test_peers_come_first_and_outlive_their_learner(start, tmp_path):
   assert learner.stop(signal.SIGTERM) == 143
   assert f'the same command with --run_dir={run_dir} resumes' in learner.log()
   last = _rows(run_dir)[-1]
-  assert _newest_checkpoint(run_dir) == last['updates']
+  assert run_directory.newest_checkpoint(str(run_dir)) == last['updates']
 
   learner = start('resumed', 'learner', *where)
   learner.wait_for(f'Resuming catch in {run_dir}')
@@ -166,13 +159,13 @@ def test_learner_comes_first_and_ends_with_all_frames(start, tmp_path):
       '--gin_binding=ExperimentConfig.total_frames = 4000')
   learner.wait_for('Started replay server')
   start('actor', 'actor', f'--address={address}')
-  assert learner.process.wait(_DEADLINE_SECS) == 0
+  assert learner.process.wait(runs.DEADLINE_SECS) == 0
   log = learner.log()
   assert 'Done; evaluate with impala-tf evaluate' in log
   assert re.search(r'^return .* frames \(\d+\.\d%\) · .* · lag', log,
                    re.MULTILINE)
   assert _rows(tmp_path / 'run')[-1]['frames'] == 4000
-  assert _newest_checkpoint(tmp_path / 'run') == 100
+  assert run_directory.newest_checkpoint(str(tmp_path / 'run')) == 100
 
 
 def test_supervised_actor_leaves_starting_over_to_its_supervisor(monkeypatch):
@@ -217,7 +210,7 @@ def test_peer_that_does_not_come_is_named(tmp_path, role, flags_, peer):
   address = f'localhost:{ports.choose()}'
   ran = programs.run(
       'impala_tf', 'role', role, f'--address={address}', '--wait_secs=2',
-      *(flag.format(tmp_path) for flag in flags_), timeout=_DEADLINE_SECS)
+      *(flag.format(tmp_path) for flag in flags_), timeout=runs.DEADLINE_SECS)
   assert ran.returncode == 1
   assert f'waiting for {peer} {address} (0 of 2 s)' in ran.stdout
   assert f'error: waited 2 s for {peer} {address}, in vain' in ran.stderr

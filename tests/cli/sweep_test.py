@@ -21,7 +21,6 @@ _FILES = sorted(
 _TABLE_D1 = 'configs/sweeps/table_d1.gin'
 
 _SLOW_START = pytest.mark.timeout(900)
-_DEADLINE_SECS = 300.
 
 # Updates of 40 frames.
 _CATCH = {
@@ -42,7 +41,7 @@ def _arguments(tmp_path, *flags):
 
 def _sweep(tmp_path, *flags):
   return programs.run('impala_tf', 'sweep', *_arguments(tmp_path, *flags),
-                      timeout=_DEADLINE_SECS)
+                      timeout=runs.DEADLINE_SECS)
 
 
 def _results(tmp_path):
@@ -231,9 +230,8 @@ _SHORT, _LONG = 'catch/default/short/seed_1', 'catch/default/long/seed_1'
 
 
 def _children(tmp_path):
-  sweep_dir = tmp_path / 'sweep'
-  return [pid for name in (_SHORT, _LONG)
-          for pid in programs.pids(f'--run_dir={sweep_dir / "runs" / name}')]
+  return [pid for name in (_SHORT, _LONG) for pid in programs.pids(
+      f'--run_dir={tmp_path / "sweep" / "runs" / name}')]
 
 
 def _log(tmp_path, name) -> str:

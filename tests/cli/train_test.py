@@ -1,6 +1,5 @@
 """Refusals, files and deaths of the program `cli.train`."""
 
-import contextlib
 import os
 import re
 import signal
@@ -24,23 +23,17 @@ from tests.fixtures.faults import runs
 # For tests that start programs one after another, each of which imports
 # TensorFlow in several processes: that takes long on a busy machine.
 _SLOW_START = pytest.mark.timeout(900)
-_DEADLINE_SECS = 300.
 
 
-def _train(run_dir, *arguments):
+def _train(run_dir, *arguments, **options):
   return programs.run(
       'impala_tf', 'train', *programs.CATCH, f'--run_dir={run_dir}',
-      *arguments,
-      timeout=_DEADLINE_SECS)
+      *arguments, timeout=runs.DEADLINE_SECS, **options)
 
 
-@contextlib.contextmanager
 def _training(run_dir, *arguments):
   """Starts a run, or resumes it; yields a `runs.Run`."""
-  with programs.running(
-      '-m', 'impala_tf', 'train', *programs.CATCH, f'--run_dir={run_dir}',
-      *arguments) as process:
-    yield runs.Run(run_dir, process)
+  return runs.starting(run_dir, *programs.CATCH, *arguments)
 
 
 def _all_pids(run_dir):
@@ -215,7 +208,7 @@ def _is_private(run):
 def _kill_supervisor(run):
   """Checks that children end by themselves, and that the learner saves."""
   run.process.kill()
-  programs.wait_until(lambda: not _all_pids(run.run_dir), 'the end of all')
+  run.wait_for_end()
   assert run.newest_checkpoint() == run.row()['updates']
 
 
@@ -296,12 +289,12 @@ def test_run_in_a_strange_shell_outlives_its_reader_and_is_evaluated(tmp_path):
     while not run.stdout.readline().startswith('return '):
       assert run.poll() is None, run.stderr.read()
     run.stdout.close()
-    assert run.wait(_DEADLINE_SECS) == 0
+    assert run.wait(runs.DEADLINE_SECS) == 0
     assert run.stderr.read() == (
         'standard output cannot be written (Broken pipe); the program goes '
         'on\n')
   ran = programs.run('impala_tf', 'evaluate', run_dir, '--episodes=2',
-                     env=variables, timeout=_DEADLINE_SECS)
+                     env=variables, timeout=runs.DEADLINE_SECS)
   assert ran.returncode == 0, ran.stderr
   assert 'checkpoint              ckpt-100\n' in ran.stdout
 
@@ -342,10 +335,9 @@ def test_tracked_run_is_sent_whole_from_its_private_network(tmp_path):
   path = os.pathsep.join([fake_wandb.install(tmp_path / 'packages'),
                           str(programs.ROOT)])
   run_dir = tmp_path / 'run'
-  ran = programs.run(
-      'impala_tf', 'train', *programs.CATCH, f'--run_dir={run_dir}', '--track',
-      runs.bind('ExperimentConfig.total_frames', 2000),
-      runs.bind('ExperimentConfig.in_process', True), timeout=_DEADLINE_SECS,
+  ran = _train(
+      run_dir, '--track', runs.bind('ExperimentConfig.total_frames', 2000),
+      runs.bind('ExperimentConfig.in_process', True),
       env={**os.environ, 'PYTHONPATH': path, 'WANDB_FAKE_CALLS': str(calls)})
   assert ran.returncode == 0, ran.stderr
   assert f'see {run_dir}/logs/tracker.log' in ran.stdout

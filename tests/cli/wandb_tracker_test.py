@@ -37,22 +37,19 @@ def _environment(**variables):
   return {**os.environ, 'PYTHONPATH': path, **variables}
 
 
-def _end(tracker):
-  """Ends a tracker's input, and waits for its own end."""
-  tracker.stdin.close()
-  tracker.stdin = None
-  assert tracker.wait(programs.DEADLINE_SECS) == 0
+def _track(run_dir, environment, during=lambda: None, **options):
+  """Runs a tracker, and something meanwhile, to the end of its input.
 
-
-def _track(run_dir, environment, during=lambda: None):
-  """Runs a tracker, and something meanwhile, to the end of its input."""
+  Its input is empty if there is no `run_dir`.
+  """
   with programs.running('-m', 'impala_tf.cli.wandb_tracker', env=environment,
-                        stdin=programs.PIPE) as tracker:
-    tracker.stdin.write(f'{run_dir}\n')
+                        stdin=programs.PIPE, **options) as tracker:
+    tracker.stdin.write(f'{run_dir}\n' if run_dir else '')
     tracker.stdin.flush()
     during()
-    _end(tracker)
-  return (run_dir / 'logs' / 'tracker.log').read_text()
+    tracker.stdin.close()
+    tracker.stdin = None
+    assert tracker.wait(programs.DEADLINE_SECS) == 0
 
 
 def _fake(tmp_path, **variables):
@@ -96,19 +93,17 @@ def test_rows_are_sent_once_and_a_resumed_run_goes_on(run_dir, tmp_path):
 def test_without_a_network_rows_are_kept_for_later(run_dir, tmp_path):
   environment, calls = _fake(tmp_path, WANDB_FAKE_NETWORK='dead')
   _append(run_dir, {'frames': 1})
-  log = _track(run_dir, environment)
+  _track(run_dir, environment)
   assert [init['mode'] for init in calls('init')] == ['offline']
   assert calls('log') == [{'frames': 1}]
-  line, = log.splitlines()
+  line, = (run_dir / 'logs' / 'tracker.log').read_text().splitlines()
   assert 'does not answer (no answer within 60 s)' in line
   assert f'wandb sync {run_dir}/wandb/offline-run-*' in line
 
 
 def test_run_that_could_not_begin_is_not_tracked(tmp_path):
   environment, calls = _fake(tmp_path)
-  with programs.running('-m', 'impala_tf.cli.wandb_tracker', env=environment,
-                        stdin=programs.PIPE) as tracker:
-    _end(tracker)
+  _track(None, environment)
   assert not calls('init')
 
 
@@ -119,10 +114,7 @@ def test_run_behind_a_url_is_left_though_its_store_has_threads(
   with open(tmp_path / 'packages' / 'wandb' / '__init__.py', 'a') as package:
     package.write('import threading, time\n'
                   'threading.Thread(target=time.sleep, args=(3600,)).start()\n')
-  with programs.running('-m', 'impala_tf.cli.wandb_tracker', env=environment,
-                        cwd=tmp_path, stdin=programs.PIPE) as tracker:
-    tracker.stdin.write(f'file://{run_dir}\n')
-    _end(tracker)
+  _track(f'file://{run_dir}', environment, cwd=tmp_path)
   assert len(calls('finish')) == 1
 
 

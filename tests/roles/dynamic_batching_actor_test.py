@@ -57,9 +57,11 @@ class Fetcher:
     return 100 + self.num_fetched
 
 
-def _agent(environment, use_lstm):
-  lengths = {name: spec.shape[0] if spec else 0 for name, spec in
-             environment.side_channel_specs()._asdict().items()}
+def _parts(environment, use_lstm=True, stays=False):
+  """Makes the arguments of both kinds of actor."""
+  channels = environment.side_channel_specs()._asdict()
+  lengths = {name: spec.shape[0] if spec else 0
+             for name, spec in channels.items()}
   tf.random.set_seed(2)
   agent = agent_lib.Agent(
       distributions.of_actions(environment.action_spec()), config.AgentConfig(
@@ -67,16 +69,10 @@ def _agent(environment, use_lstm):
           instruction_length=lengths['instruction']))
   agent.build(environment.observation_spec(), lengths['features'],
               bool(lengths['action_mask']))
-  return agent
-
-
-def _parts(environment, use_lstm=True, stays=False):
-  """Makes the arguments of both kinds of actor."""
-  agent = _agent(environment, use_lstm)
   spec = types.unroll_spec(
       environment.observation_spec(), environment.frame_stack,
       environment.action_spec(), agent.distribution.num_logits,
-      agent.initial_state(1), T, environment.side_channel_specs()._asdict())
+      agent.initial_state(1), T, channels)
   return agent, environment, Writer(), Fetcher(agent, stays), spec, SEED
 
 

@@ -78,7 +78,7 @@ class _EndlessEnvironment(_Environment):
   """
   episode_metric_names = ('number',)
 
-  def __init__(self, num_envs, ends_late=False):
+  def __init__(self, num_envs, ends_late):
     super().__init__(num_envs)
     self._ends_late = ends_late
 
@@ -107,6 +107,11 @@ class _CountingAgent:
     return types.AgentOutput(core_state, logits), core_state + 1
 
 
+def _evaluate(environment, num_episodes, **options):
+  return evaluation.evaluate(
+      _CountingAgent(), environment, num_episodes, seed=0, **options)
+
+
 @pytest.mark.parametrize('num_episodes, expected', [
     # (return, frames) of each environment's first episodes, longest last.
     (1, [(0, 4)]),
@@ -115,15 +120,14 @@ class _CountingAgent:
     (5, [(0, 4), (1, 4), (10, 8), (11, 8), (20, 12)]),
     (6, [(0, 4), (1, 4), (10, 8), (11, 8), (20, 12), (21, 12)])])
 def test_each_environment_plays_its_share(num_episodes, expected):
-  result = evaluation.evaluate(
-      _CountingAgent(), _Environment(3), num_episodes, seed=0, max_frames=13)
+  result = _evaluate(_Environment(3), num_episodes, max_frames=13)
   assert sorted(zip(result.returns, result.frames)) == expected
   assert result.num_cut == 0
 
 
 def test_it_stops_with_the_last_episode_and_carries_memory_to_it():
   environment = _Environment(3)
-  evaluation.evaluate(_CountingAgent(), environment, 6, seed=0)
+  _evaluate(environment, 6)
   # Two episodes of three steps; no step in vain.
   assert environment.actions == [[t] * 3 for t in range(6)]
 
@@ -137,14 +141,14 @@ def test_game_that_is_lost_with_its_simulator_is_played_again():
         timestep.discount[2] = 1
       return timestep
 
-  result = evaluation.evaluate(_CountingAgent(), Failing(3), 3, seed=0)
+  result = _evaluate(Failing(3), 3)
   assert sorted(zip(result.returns, result.frames)) == [
       (0, 4), (10, 8), (21, 12)]
 
 
 def test_beginning_and_each_step_report_how_many_episodes_have_ended():
   numbers = []
-  evaluation.evaluate(_CountingAgent(), _Environment(2), 4, 0, numbers.append)
+  _evaluate(_Environment(2), 4, on_step=numbers.append)
   assert numbers == [0, 1, 2, 3, 4]
 
 
@@ -160,15 +164,9 @@ def test_summary_by_hand():
   assert evaluation.Evaluation([3.], [40]).summary()['standard_error'] is None
 
 
-def _endless(num_episodes, max_frames, **options):
-  return evaluation.evaluate(
-      _CountingAgent(), _EndlessEnvironment(2, **options), num_episodes, seed=0,
-      max_frames=max_frames)
-
-
 @pytest.mark.parametrize('ends_late', [False, True])
 def test_game_without_end_is_cut_off_and_is_the_last_of_its_copy(ends_late):
-  result = _endless(10, 24, ends_late=ends_late)
+  result = _evaluate(_EndlessEnvironment(2, ends_late), 10, max_frames=24)
   # Games of 8 frames: two of the first copy, five of the second, and one of 24.
   assert sorted(zip(result.frames, result.returns)) == [(8, 2)] * 7 + [(24, 6)]
   assert result.num_cut == 1 and result.interruption is None
@@ -179,14 +177,14 @@ def test_game_without_end_is_cut_off_and_is_the_last_of_its_copy(ends_late):
 
 def test_copy_whose_late_game_ends_in_time_plays_on():
   # The second copy has 7 games, which take as long as the late one.
-  result = _endless(14, 24, ends_late=True)
+  result = _evaluate(_EndlessEnvironment(2, ends_late=True), 14, max_frames=24)
   assert result.num_cut == 1
   assert sorted(result.frames) == [8] * 13 + [24]
 
 
 def test_games_that_are_lost_again_and_again_are_an_error():
   with pytest.raises(environment_lib.SimulatorError, match='11 games were'):
-    evaluation.evaluate(_CountingAgent(), _FailingEnvironment(1), 3, seed=0)
+    _evaluate(_FailingEnvironment(1), 3)
 
 
 def test_ctrl_c_leaves_the_games_that_are_over():
@@ -194,16 +192,14 @@ def test_ctrl_c_leaves_the_games_that_are_over():
     if num_ended > 1:
       raise KeyboardInterrupt
 
-  result = evaluation.evaluate(
-      _CountingAgent(), _Environment(2), 20, seed=0, on_step=interrupt)
+  result = _evaluate(_Environment(2), 20, on_step=interrupt)
   assert result.interruption is not None and result.returns == [0., 1., 10.]
 
 
 def test_progress_is_reported_less_and_less_often():
   environment, said = _Environment(2), []
-  evaluation.evaluate(
-      _CountingAgent(), environment, 100, seed=0, say=said.append,
-      clock=lambda: float(len(environment.actions)))
+  _evaluate(environment, 100, say=said.append,
+            clock=lambda: float(len(environment.actions)))
   # The second copy's games take two steps, of four frames for each copy.
   assert said == ['15 of 100 games are over, 80 frames',
                   '30 of 100 games are over, 160 frames',
@@ -250,16 +246,17 @@ class _Learner:
 
 
 @pytest.fixture(name='serve')
-def _serve():
-  learners = []
+def _serve(request):
+  """Makes a learner that has published these versions, if any."""
 
-  def serve(config):
-    learners.append(_Learner(config))
-    return learners[-1]
+  def serve(config, *versions):
+    learner = _Learner(config)
+    request.addfinalizer(learner.stop)
+    for version in versions:
+      learner.publish(version)
+    return learner
 
-  yield serve
-  for learner in learners:
-    learner.stop()
+  return serve
 
 
 def _evaluator(config, learner, directory):
@@ -292,8 +289,7 @@ def test_each_level_has_its_columns():
 
 
 def test_only_what_is_newer_is_played_and_each_has_a_row(serve, tmp_path):
-  learner = serve(_CONFIG)
-  learner.publish(3)
+  learner = serve(_CONFIG, 3)
   follower = _evaluator(_CONFIG, learner, tmp_path)
   row = follower.run_once()
   assert (row['updates'], row['frames'], row['episodes']) == (3, 160, 3)
@@ -340,8 +336,7 @@ def test_environments_are_those_of_evaluation_and_other_each_time(
       _CONFIG, environment=config_lib.EnvironmentConfig(
           level='tmaze/1,tmaze/2'),
       actor=config_lib.ActorConfig(num_actors=2, num_envs=3))
-  learner = serve(config)
-  learner.publish(1)
+  learner = serve(config, 1)
   monkeypatch.setattr(experiment, 'make_environment', note)
   follower = _evaluator(config, learner, tmp_path)
   del made[:]
@@ -363,8 +358,7 @@ def test_rows_go_on_where_they_were_and_lost_learning_is_forgotten(
   for version in (2, 5, 9):
     learner.publish(version)
     _evaluator(_CONFIG, learner, tmp_path).run_once()
-  resumed = serve(_CONFIG)  # From the checkpoint of update 5.
-  resumed.publish(5)
+  resumed = serve(_CONFIG, 5)  # From the checkpoint of update 5.
   follower = _evaluator(_CONFIG, resumed, tmp_path)
   assert follower.run_once() is None  # It was played before.
   resumed.publish(7)
@@ -374,8 +368,7 @@ def test_rows_go_on_where_they_were_and_lost_learning_is_forgotten(
 
 
 def test_learner_of_another_run_is_not_followed(serve, tmp_path):
-  learner = serve(_CONFIG)
-  learner.publish(1)
+  learner = serve(_CONFIG, 1)
   other = dataclasses.replace(
       _CONFIG, impala=config_lib.ImpalaConfig(discount=0.5))
   with pytest.raises(ConnectionError, match='of another config now'):
@@ -383,9 +376,7 @@ def test_learner_of_another_run_is_not_followed(serve, tmp_path):
 
 
 def test_first_game_is_filmed_where_the_config_asks_for_it(serve, tmp_path):
-  learner = serve(_FILMED)
-  learner.publish(7)
-  _evaluator(_FILMED, learner, tmp_path).run_once()
+  _evaluator(_FILMED, serve(_FILMED, 7), tmp_path).run_once()
   path, = (tmp_path / 'videos').iterdir()
   assert path.name == f'{100 + 7 * 20:012d}_catch.mp4'
   pictures = [picture for picture in imageio.v2.get_reader(path)]
@@ -397,8 +388,7 @@ def test_videos_of_learning_that_was_lost_are_dropped(serve, tmp_path):
   for version in 2, 5, 6, 7, 8, 9, 10:
     name = f'{100 + version * 20:012d}_catch.mp4'
     (tmp_path / 'videos' / name).touch()
-  resumed = serve(_FILMED)  # From the checkpoint of update 5.
-  resumed.publish(5)
+  resumed = serve(_FILMED, 5)  # From the checkpoint of update 5.
   follower = _evaluator(_FILMED, resumed, tmp_path)
   resumed.publish(6)
   follower.run_once()

@@ -31,13 +31,12 @@ _UPDATES = 8
 _FRAMES_PER_UPDATE = 4 * 5
 
 
-def _config(seed=1, **experiment_options):
+def _config(**experiment):
   """Makes a config of Catch; 3 environments do not fill batches of 4 evenly."""
-  options = {'total_frames': _UPDATES * _FRAMES_PER_UPDATE,
-             **experiment_options}
   return config_lib.Config(
-      experiment=config_lib.ExperimentConfig(
-          **{'seed': seed, 'in_process': True, **options}),
+      experiment=config_lib.ExperimentConfig(**{
+          'seed': 1, 'in_process': True,
+          'total_frames': _UPDATES * _FRAMES_PER_UPDATE, **experiment}),
       environment=config_lib.EnvironmentConfig(level='catch'),
       agent=config_lib.AgentConfig(torso='mlp', hidden_size=16),
       actor=config_lib.ActorConfig(num_envs=3),
@@ -127,13 +126,10 @@ def test_same_seed_gives_the_same_numbers_and_another_gives_others(
 
 @pytest.mark.slow
 def test_learner_gives_continuous_actions_the_actors_probabilities(tmp_path):
-  config = _config(total_frames=4 * 20)
-  rows = _rows(dataclasses.replace(
-      config,
-      environment=config_lib.EnvironmentConfig(level='gym/InvertedPendulum-v5'),
-      agent=dataclasses.replace(config.agent, use_lstm=True, lstm_size=8),
-      learner=dataclasses.replace(config.learner, unroll_length=20)), tmp_path)
-  row, = rows
+  config = _with(_config(total_frames=4 * 20), 'environment',
+                 level='gym/InvertedPendulum-v5')
+  config = _with(config, 'agent', use_lstm=True, lstm_size=8)
+  row, = _rows(_with(config, 'learner', unroll_length=20), tmp_path)
   # Nothing has been learned, so each ratio is 1. The action as it was sampled,
   # its logits and the memory of the last one have all arrived.
   assert row['rho/mean'] == pytest.approx(1, abs=1e-5)
@@ -264,11 +260,9 @@ def test_refusals_end_with_the_episode_of_a_nan(tmp_path, monkeypatch):
 @pytest.mark.parametrize('lag_updates', [0, 10])
 @pytest.mark.slow
 def test_controlled_lag_is_exact(tmp_path, lag_updates):
-  rows = _rows(dataclasses.replace(
-      _config(total_frames=15 * _FRAMES_PER_UPDATE),
-      optimizer=config_lib.OptimizerConfig(learning_rate=0.05),
-      actor=config_lib.ActorConfig(
-          num_envs=4, controlled_lag_updates=lag_updates)), tmp_path)
+  config = _with(_config(total_frames=15 * _FRAMES_PER_UPDATE), 'actor',
+                 num_envs=4, controlled_lag_updates=lag_updates)
+  rows = _rows(_with(config, 'optimizer', learning_rate=0.05), tmp_path)
   for update, row in enumerate(rows):  # Before, there are no older ones.
     assert row['policy_lag'] == row['policy_lag_max'] == min(
         update, lag_updates)
@@ -279,11 +273,9 @@ def test_controlled_lag_is_exact(tmp_path, lag_updates):
 _MAZES = ('tmaze/1', 'tmaze/2', 'tmaze/3')
 
 
-def _multi_level(num_envs=7, **options):
-  config = _config(**options)
-  return dataclasses.replace(
-      config, environment=config_lib.EnvironmentConfig(level=','.join(_MAZES)),
-      actor=config_lib.ActorConfig(num_envs=num_envs))
+def _multi_level(**experiment):
+  config = _with(_config(**experiment), 'actor', num_envs=7)
+  return _with(config, 'environment', level=','.join(_MAZES))
 
 
 def _level_frames(row):
@@ -302,14 +294,13 @@ def test_levels_are_learned_together_and_counted_apart(tmp_path):
   assert _level_frames(rows[-1]) == [13 * 5, 10 * 5, 9 * 5]
 
 
-def _popart(**options):
-  config = _multi_level(algorithm='impala_popart', **options)
-  return _with(config, 'impala', popart_step_size=0.01, reward_clipping='none')
+def _popart():
+  return _with(_multi_level(algorithm='impala_popart'), 'impala',
+               popart_step_size=0.01, reward_clipping='none')
 
 
 def test_popart_has_moments_of_each_level_that_go_on_and_are_loaded(tmp_path):
-  host = hosts.StoppedAfter(4)
-  _rows(_popart(), tmp_path, host)
+  _rows(_popart(), tmp_path, hosts.StoppedAfter(4))
   before = saved.load_agent(str(tmp_path)).agent.popart.moments
   rows = _rows(_popart(), tmp_path)
   after = saved.load_agent(str(tmp_path)).agent.popart.moments
@@ -355,11 +346,10 @@ def test_resumed_run_learns_by_the_changed_config(tmp_path, monkeypatch):
   assert last['entropy_cost'] == 0.5
 
 
-def _replaying(fraction=0.75, updates=_UPDATES, **options):
+def _replaying(updates=_UPDATES, **options):
   # One new unroll in a batch of four.
-  config = _config(total_frames=updates * 5)
-  return dataclasses.replace(config, replay=config_lib.ReplayConfig(
-      replay_fraction=fraction, **options))
+  return _with(_config(total_frames=updates * 5), 'replay',
+               replay_fraction=0.75, **options)
 
 
 def test_replayed_unrolls_count_no_frames_and_have_their_columns(tmp_path):
@@ -465,11 +455,9 @@ def test_learners_compare_the_precision_that_the_machine_decided(
 def test_numbers_of_episodes_are_columns_and_returns_are_not_scaled(
     tmp_path, modules_forgotten):
   user_modules.load([reports.MODULE])
-  config = dataclasses.replace(
-      _config(total_frames=200),
-      environment=config_lib.EnvironmentConfig(
-          level=','.join(reports.LEVELS), reward_scale=1e-3,
-          episode_metrics='score,won,nothing'))
+  config = _with(
+      _config(total_frames=200), 'environment', level=','.join(reports.LEVELS),
+      reward_scale=1e-3, episode_metrics='score,won,nothing')
   row = _rows(config, tmp_path)[-1]
   # Each environment has played the same games, half of them of each level.
   own, other = (row[f'level/{level}/episode/score'] for level in reports.LEVELS)

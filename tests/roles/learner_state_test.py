@@ -40,21 +40,18 @@ def test_parameters_are_taken_and_all_else_is_new(
   slots = [v.numpy() for v in fresh.learner.optimizer.mean_squares]
   parts = saved_parts.Parts(run_dir, seed=2)
   parts.randomise(7)
+  learner = parts.learner
   restored = checkpoint.restore(
-      {'agent': parts.learner.agent, 'learner': parts.learner.saved,
-       'totals': parts.totals,
-       'hyperparameters': parts.learner.hyperparameters},
+      {'agent': learner.agent, 'learner': learner.saved,
+       'totals': parts.totals, 'hyperparameters': learner.hyperparameters},
       checkpoint.find(run_dir), whole=False)
   assert restored.endswith('ckpt-0')
-  for a, b in zip(parts.learner.agent.variables, loaded.agent.variables):
-    np.testing.assert_array_equal(a, b)
-  assert int(parts.learner.num_frames) == int(parts.learner.num_updates) == 0
-  for a, b in zip(parts.learner.optimizer.mean_squares, slots):
-    np.testing.assert_array_equal(a, b)
-  assert not np.any([np.any(v) for v in parts.learner.optimizer.momenta])
+  saved_parts.assert_equal(learner.agent.variables, loaded.agent.variables)
+  assert int(learner.num_frames) == int(learner.num_updates) == 0
+  saved_parts.assert_equal(learner.optimizer.mean_squares, slots)
+  assert not np.any([np.any(v) for v in learner.optimizer.momenta])
   assert float(parts.totals.best_return) == -np.inf
-  hyperparameters = parts.learner.hyperparameters
-  assert hyperparameters.entropy_cost.numpy() == np.float32(0.01)
+  assert learner.hyperparameters.entropy_cost.numpy() == np.float32(0.01)
   assert checkpoint.find_best(run_dir) is None
 
 

@@ -190,8 +190,7 @@ def test_changed_values_are_those_that_the_learner_uses(trained):
 @pytest.mark.slow
 def test_same_seed_gives_the_same_numbers(trained, tmp_path):
   # Stopped in between two turns, and resumed.
-  host = hosts.StoppedBy(lambda: bool(populations.read_events(
-      str(tmp_path / 'copies'))))
+  host = hosts.StoppedBy(lambda: bool(_events(tmp_path)['copies']))
   _run_in_turns(_configs(tmp_path), host.control)
   _run_in_turns(_configs(tmp_path), control_lib.LoopControl())
   assert _numbers(tmp_path) == _numbers(trained)

@@ -1,7 +1,6 @@
 """Scores from Python are those of the command."""
 
 import json
-import sys
 
 import pytest
 
@@ -18,11 +17,10 @@ def _run_dir(tmp_path_factory):
   return str(path)
 
 
-def test_scores_are_those_of_the_command(run_dir, tmp_path, monkeypatch):
+def test_scores_are_those_of_the_command(run_dir, tmp_path, call):
   output = tmp_path / 'scores.json'
-  monkeypatch.setattr(sys, 'argv', [
-      'evaluate', run_dir, '--episodes=20', '--seed=3', f'--output={output}'])
-  assert evaluate.main() == 0
+  assert call(evaluate.main, run_dir, '--episodes=20', '--seed=3',
+              f'--output={output}') == 0
   expected = json.loads(output.read_text())
   scores = impala_tf.evaluate(run_dir, 20, seed=3)
   assert list(scores) == ['catch']

@@ -1,7 +1,6 @@
 """Runs of workers that share parameters: in one process, and in several."""
 
 import contextlib
-import dataclasses
 import math
 import os
 
@@ -31,17 +30,17 @@ from tests.fixtures import programs
 from tests.fixtures import spoilt_catch
 
 
-def _config(algorithm='a3c', total_frames=60, level='catch', **sections):
+def _config(algorithm='a3c', total_frames=60, asynchronous=(), **sections):
   return config_lib.Config(**{
       'experiment': config_lib.ExperimentConfig(
           algorithm=algorithm, in_process=True, total_frames=total_frames),
-      'environment': config_lib.EnvironmentConfig(level=level),
+      'environment': config_lib.EnvironmentConfig(level='catch'),
       'agent': config_lib.AgentConfig(torso='mlp', hidden_size=16),
       'impala': config_lib.ImpalaConfig(correction='none'),
       'optimizer': config_lib.OptimizerConfig(learning_rate=0.01, epsilon=0.1),
-      'asynchronous': config_lib.AsyncConfig(
-          num_workers=3, target_interval_frames=20,
-          epsilon_anneal_frames=1000),
+      'asynchronous': config_lib.AsyncConfig(**{
+          'num_workers': 3, 'target_interval_frames': 20,
+          'epsilon_anneal_frames': 1000, **dict(asynchronous)}),
       **sections})
 
 
@@ -85,8 +84,7 @@ def test_whole_episode_is_learned_from_by_the_policy_that_played_it(tmp_path):
 @pytest.mark.parametrize('algorithm', ['a3c', 'one_step_sarsa'])
 def test_same_seed_gives_the_same_numbers(tmp_path, algorithm):
   # Short enough that the final epsilons, which workers draw, decide.
-  config = _config(algorithm, asynchronous=config_lib.AsyncConfig(
-      num_workers=3, target_interval_frames=20, epsilon_anneal_frames=20))
+  config = _config(algorithm, asynchronous={'epsilon_anneal_frames': 20})
   rows, again = (_rows(config, tmp_path / name) for name in 'ab')
   assert rows == again
   assert rows[-1]['target_syncs'] == rows[-1]['frames'] // 20
@@ -109,7 +107,7 @@ def test_workers_and_processes_play_different_games(monkeypatch):
     return catch.CatchEnvironment(num_envs, seed)
 
   monkeypatch.setattr(experiment, 'make_environment', note)
-  config = _config(asynchronous=config_lib.AsyncConfig(num_workers=5))
+  config = _config(asynchronous={'num_workers': 5})
   # Processes have other seeds, and do not depend on it.
   for task, seed in (0, 7), (1, 7), (1, 8):
     a3c_workers.make_workers(
@@ -120,12 +118,8 @@ def test_workers_and_processes_play_different_games(monkeypatch):
 
 @pytest.mark.parametrize('optimizer', ['shared_rmsprop', 'momentum_sgd'])
 def test_stopped_run_goes_on_with_all_that_workers_share(optimizer, tmp_path):
-  config = _config(algorithm='n_step_q')
-  config = dataclasses.replace(
-      config, asynchronous=dataclasses.replace(
-          config.asynchronous, optimizer=optimizer))
-  host = hosts.StoppedAfter(6)
-  _rows(config, tmp_path, host)
+  config = _config('n_step_q', asynchronous={'optimizer': optimizer})
+  _rows(config, tmp_path, hosts.StoppedAfter(6))
   parts = shared_parameters.Learner(config, str(tmp_path))
   assert parts.store.counts[:2] == (27, 6)
   target = parts.store.target_parameters
@@ -166,10 +160,9 @@ def test_run_begins_with_another_ones_parameters_and_with_those_as_targets(
     ('rmsprop', 0.5, [0.5] * 3), ('momentum_sgd', 1., [0.] * 3)])
 def test_mean_squares_begin_where_the_config_says_and_momenta_at_0(
     tmp_path, optimizer, start, expected):
-  slots = shared_parameters.Learner(_config(
-      asynchronous=config_lib.AsyncConfig(
-          num_workers=3, optimizer=optimizer, initial_mean_square=start)),
-                                    str(tmp_path)).store.slots
+  config = _config(asynchronous={
+      'optimizer': optimizer, 'initial_mean_square': start})
+  slots = shared_parameters.Learner(config, str(tmp_path)).store.slots
   assert len(slots) == len(expected)
   for slot, value in zip(slots, expected):
     assert (slot == value).all()
@@ -244,8 +237,7 @@ def test_process_without_workers_is_refused():
     ('rmsprop', 4, True), ('rmsprop', 3, False), ('shared_rmsprop', 4, False)])
 def test_workers_that_would_share_a_slot_of_their_own_are_refused(
     optimizer, num_processes, is_refused):
-  config = _config(asynchronous=config_lib.AsyncConfig(
-      num_workers=3, optimizer=optimizer))
+  config = _config(asynchronous={'optimizer': optimizer})
   words = 'num_workers to 4 or more, or ActorConfig.num_actors to 3 or fewer'
   with pytest.raises(config_lib.ConfigError, match=words) if is_refused else (
       contextlib.nullcontext()):

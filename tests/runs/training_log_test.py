@@ -13,10 +13,9 @@ PONG, BREAKOUT, OTHER = 'atari/pong', 'atari/breakout', 'catch'
 T, FRAMES = 2, 80
 
 
-def _log(*levels, frames=None):
-  if frames is None:
-    frames = tf.Variable(np.zeros(len(levels), np.int64))
-  return training_log.LevelLog(levels, frames, FRAMES)
+def _log(*levels):
+  return training_log.LevelLog(
+      levels, tf.Variable(np.zeros(len(levels), np.int64)), FRAMES)
 
 
 def _add(log, level_index, ends, lags=None):
@@ -26,10 +25,8 @@ def _add(log, level_index, ends, lags=None):
   returns = np.full((T, num), -99., np.float32)
   for place, value in ends.items():
     is_first[place], returns[place] = True, value
-  if lags is None:
-    lags = np.zeros(num, np.int64)
-  log.add(is_first, returns, np.asarray(lags), np.array(level_index, np.int32),
-          {})
+  log.add(is_first, returns, np.array(lags or [0] * num),
+          np.array(level_index, np.int32), {})
 
 
 def test_window_takes_ended_episodes_with_finite_returns_and_known_numbers():
@@ -65,7 +62,7 @@ def test_update_without_unrolls_of_a_kind_says_nothing_of_it():
 
 def test_frames_lags_and_returns_are_credited_to_their_level():
   frames = tf.Variable(np.array([1000, 0, 0], np.int64))
-  log = _log(PONG, BREAKOUT, OTHER, frames=frames)
+  log = training_log.LevelLog((PONG, BREAKOUT, OTHER), frames, FRAMES)
   # A return that is not finite is left out.
   _add(log, [0, 2, 0, 2], {
       (0, 0): 5., (1, 2): 7., (1, 3): -1., (0, 1): np.nan},
