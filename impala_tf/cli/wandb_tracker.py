@@ -28,7 +28,6 @@ _NOTE = 'wandb.json'  # In the run directory.
 _INTERVAL_SECS = 2.
 _INIT_SECS = 60.  # For the service's answer; without one it goes on offline.
 _FINISH_SECS = 120  # For the last rows where nobody waits for this process.
-_PROJECT = 'impala_tf'
 
 
 class Tracker:
@@ -43,7 +42,7 @@ class Tracker:
     self.run = self._init(wandb, run_dir)
     self.run.define_metric('*', step_metric='frames')
     # Written at once: else a run that is killed early would be another next.
-    self._write_note()
+    files.write_json(self._note_path, self._note)
     self._readers = {
         '': metrics.RowReader(run_dir),
         f'{run_directory.EVALUATION}/': metrics.RowReader(
@@ -54,7 +53,7 @@ class Tracker:
     if files.is_url(run_dir):
       directory = run_directory.logs_path(run_dir)
     how = dict(
-        project=os.environ.get('WANDB_PROJECT', _PROJECT),
+        project=os.environ.get('WANDB_PROJECT', 'impala_tf'),
         id=self._note['id'], name=os.path.basename(run_dir.rstrip('/')),
         dir=directory, resume='allow',
         config=hparams.values(gin_config.load(gin_config.config_path(run_dir))))
@@ -82,10 +81,7 @@ class Tracker:
         self._note['sent'][prefix] = row['frames']
         num_sent += 1
     if num_sent:
-      self._write_note()
-
-  def _write_note(self) -> None:
-    files.write(self._note_path, json.dumps(self._note).encode('utf-8'))
+      files.write_json(self._note_path, self._note)
 
 
 def main() -> None:

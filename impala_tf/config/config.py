@@ -131,6 +131,11 @@ class Config:
           f'ActorConfig.synchronisation = {actor.synchronisation!r} needs '
           f"{remedy}: {reason}; set it so, or synchronisation to 'none'")
 
+  def replaced(self, section: str, **values: Any) -> 'Config':
+    """Returns a config with other values of a section's options, by name."""
+    return dataclasses.replace(self, **{
+        section: dataclasses.replace(getattr(self, section), **values)})
+
   @property
   def learner_plays(self) -> bool:
     """Whether the learner's process plays, without actors."""

@@ -1,6 +1,5 @@
 """Fingerprints of whole configs, and of the options that shape unrolls."""
 
-import dataclasses
 import hashlib
 
 from impala_tf.config import config as config_lib
@@ -23,8 +22,7 @@ def data_fingerprint(config: config_lib.Config) -> int:
   Paths of DeepMind Lab's files may differ between machines. The number, an
   int64, is the same in every process and for every version of Python.
   """
-  config = dataclasses.replace(config, dmlab=dataclasses.replace(
-      config.dmlab, dataset_path=None, level_cache_dir=None))
+  config = config.replaced('dmlab', dataset_path=None, level_cache_dir=None)
   sections = []
   for name, section in vars(config).items():
     if name not in _NOT_OF_UNROLLS:

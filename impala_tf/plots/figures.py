@@ -43,8 +43,11 @@ def learning_curves(
       (run.label, metrics.points(run.rows, metrics.HEADLINE))
       for run in runs])]
   for level in dict.fromkeys(itertools.chain(*(run.levels for run in runs))):
-    panels.append((level, [(_label_of(run, level), run.curve(level))
-                           for run in runs if level in run.levels]))
+    # The panel's title has the level already.
+    prefix = level.partition('/')[2] + '/'
+    panels.append((level, [
+        (run.label if len(run.levels) > 1 else run.label.removeprefix(prefix),
+         run.curve(level)) for run in runs if level in run.levels]))
   panels = [panel for panel in panels if any(points for _, points in panel[1])]
   if not panels:
     return None
@@ -52,29 +55,18 @@ def learning_curves(
   styles = pictures.line_styles(list(dict.fromkeys(
       label for _, lines in panels for label, _ in lines)))
   for axes, (title, lines) in zip(grid, panels):
-    _draw_panel(axes, title, lines, styles)
+    for label, points in lines:
+      if points:
+        axes.plot(*zip(*points), label=label, **styles[label])
+    axes.set_title(title.replace('/', '/\n', 1)
+                   if len(title) > _MAX_TITLE_LENGTH else title)
+    axes.set_ylabel('score' if title == _HEADLINE_TITLE else 'return')
+    pictures.label_x(axes, 'frames')
     if suite := levels_lib.suite_of(title):
       _draw_scores_of_others(axes, suite, suite.scored_level(title), [
           run for run in runs if title in run.levels])
   pictures.share_legend(figure, first=styles)
   return figure
-
-
-def _label_of(run: runs_lib.Run, level: str) -> str:
-  """Returns a run's label without its level, which the panel's title has."""
-  if len(run.levels) > 1:
-    return run.label
-  return run.label.removeprefix(level.partition('/')[2] + '/')
-
-
-def _draw_panel(axes, title: str, lines, styles: Mapping[str, dict]) -> None:
-  for label, points in lines:
-    if points:
-      axes.plot(*zip(*points), label=label, **styles[label])
-  axes.set_title(title.replace('/', '/\n', 1)
-                 if len(title) > _MAX_TITLE_LENGTH else title)
-  axes.set_ylabel('score' if title == _HEADLINE_TITLE else 'return')
-  pictures.label_x(axes, 'frames')
 
 
 def _draw_scores_of_others(axes, suite: suite_lib.Suite, level: str,

@@ -69,7 +69,17 @@ def alike(run_dirs: Sequence[str], ignored: Sequence[str]) -> Groups:
   found = _gather(run_dirs, lambda run_dir: tuple(
       value for option, value in values[run_dir].items()
       if option not in ignored))
-  names = _names([members[0] for members in found.values()], values, ignored)
+  firsts = [values[members[0]] for members in found.values()]
+  varied = [option for option, value in firsts[0].items()
+            if option not in ignored and any(
+                other[option] != value for other in firsts)]
+  names = [', '.join(_named(option, first[option]) for option in varied)
+           for first in firsts]
+  if len(firsts) == 1:
+    names = [firsts[0][_ALGORITHM] if LEVEL in ignored else
+             levels_lib.short_name(firsts[0][LEVEL])]
+  elif len(varied) > _MAX_NAMED:
+    names = runs_lib.labels([members[0] for members in found.values()])
   return dict(zip(names, found.values()))
 
 
@@ -93,21 +103,6 @@ def values_of(run_dir: str) -> dict[str, Any]:
   path = gin_config.config_path(
       head if tail == run_directory.EVALUATION else run_dir)
   return hparams.values(gin_config.load(path)) if files.exists(path) else {}
-
-
-def _names(run_dirs: Sequence[str], values: dict[str, dict[str, Any]],
-           ignored: Sequence[str]) -> list[str]:
-  first = values[run_dirs[0]]
-  varied = [option for option in first if option not in ignored and any(
-      values[run_dir][option] != first[option] for run_dir in run_dirs)]
-  if len(run_dirs) == 1:
-    return [first[_ALGORITHM] if LEVEL in ignored else
-            levels_lib.short_name(first[LEVEL])]
-  if len(varied) > _MAX_NAMED:
-    return runs_lib.labels(run_dirs)
-  return [', '.join(_named(option,
-                           values[run_dir][option]) for option in varied)
-          for run_dir in run_dirs]
 
 
 def _named(option: str, value: Any) -> str:

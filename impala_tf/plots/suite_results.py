@@ -33,6 +33,7 @@ class SuiteResults:
     the file holds anything else.
     """
     self._path = path
+    self.table_path = os.path.splitext(path)[0] + '.md'
     self._suite = suite
     self._conditions = conditions
     self._levels = {}
@@ -79,10 +80,6 @@ class SuiteResults:
     """Returns the suite's statistics; empty while a level lacks a score."""
     sums = suite_tables.summary(self._suite, self.scores())
     return {f'human_normalised_{name}': value for name, value in sums.items()}
-
-  @property
-  def table_path(self) -> str:
-    return os.path.splitext(self._path)[0] + '.md'
 
 
 def _conditions(contents: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from typing import Any, Iterable, Mapping, Sequence
 
 from impala_tf.suites import suite as suite_lib
 
-_MISSING = '–'
 # Rows under the levels, as tables 3 and 4 have them.
 _SUMMARY_ROWS = {
     'median': 'human-normalised median',
@@ -16,7 +15,7 @@ _SUMMARY_ROWS = {
 def _cell(value: Any, form: str) -> str:
   if isinstance(value, str):
     return value
-  return _MISSING if value is None else format(value, form)
+  return '–' if value is None else format(value, form)
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[Any]],

@@ -156,14 +156,13 @@ def play_batches(config: config_lib.Config, learner: learner_lib.Learner,
   try:
     while True:
       control.before_batch()
-      is_played = False
-      while not is_played:
+      while True:
         try:
           check()
           actor = actor or _start(
               config, learner, spec, writer, next(seeds), check)
           actor.run_unroll()
-          is_played = True
+          break
         except env_processes.WorkerError as error:
           if actor is not None:
             actor.close()

@@ -3,7 +3,6 @@
 The evaluator plays them beside training, always with the newest parameters.
 """
 
-import dataclasses
 import functools
 import math
 import os
@@ -219,16 +218,16 @@ class Evaluator:
     self._config = config
     self._seed = seed
     levels = levels_lib.expand(config.environment.level)
-    self._levels = {level: dataclasses.replace(
-        config, environment=dataclasses.replace(
-            config.environment, level=level)) for level in levels}
+    self._levels = {level: config.replaced('environment', level=level)
+                    for level in levels}
     # Constructors can read numbers that no actor's copies have.
     actor = sizing.fit(config).actor
-    self._first_slot = max(
-        sizing.fitted(actor.num_actors) * sizing.fitted(actor.num_envs),
-        sizing.num_workers(config, 1))
-    with stop_signals.Closing(
-        self._make_environment(levels[0], 1, seed)) as environment:
+    self._make_environment = functools.partial(
+        experiment.make_environment, training=False, first_slot=max(
+            sizing.fitted(actor.num_actors) * sizing.fitted(actor.num_envs),
+            sizing.num_workers(config, 1)))
+    with stop_signals.Closing(self._make_environment(
+        self._levels[levels[0]], 1, seed)) as environment:
       self._agent = experiment.make_agent(config, environment)
     self._fetcher = weights.Fetcher(
         address, self._agent.published_variables,
@@ -243,12 +242,6 @@ class Evaluator:
         config.experiment.evaluation_video_interval_secs)
     self._videos.drop_from(_VIDEO_NAME.format(self._fetcher.frames + 1))
 
-  def _make_environment(self, level: str, num_envs: int, seed: int):
-    from impala_tf.core import experiment
-    return experiment.make_environment(
-        self._levels[level], num_envs, seed, training=False,
-        first_slot=self._first_slot)
-
   def run_once(self) -> metrics.Row | None:
     """Plays with newer parameters and writes a row; None if there are none."""
     from impala_tf.core import experiment
@@ -258,13 +251,13 @@ class Evaluator:
       return None
     options, results = self._config.experiment, {}
     episodes = options.evaluation_episodes
-    for i, level in enumerate(self._levels):
+    for i, (level, config) in enumerate(self._levels.items()):
       # Other games each time: those of one seed may be easier than others.
       environment_seed, policy_seed = experiment.make_seeds(
           self._seed, updates, i)
       name = _VIDEO_NAME.format(self._fetcher.frames)
       with stop_signals.Closing(self._make_environment(
-          level, min(episodes, _MAX_ENVS), environment_seed)) as environment, (
+          config, min(episodes, _MAX_ENVS), environment_seed)) as environment, (
               self._videos.filming(
                   environment, f'{name}_{level.replace("/", "_")}')) as on_step:
         results[level] = evaluate(

@@ -108,8 +108,9 @@ def make(announced: config_lib.Config, endpoint: control_lib.Endpoint,
   publisher.publish(version)
   parts = LearnerParts(
       config, log_dir, environment, spec, learners, state,
-      learner_state.make_save(
-          checkpointer, address if replay_dir else None, learners.is_chief),
+      functools.partial(
+          learner_state.save, checkpointer,
+          reverb.Client(address) if replay_dir else None, learners.is_chief),
       server, publisher, unroll_filter.Refusals(), member, link)
   if not config.learner_plays:
     parts = parts._replace(

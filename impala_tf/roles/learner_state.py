@@ -105,23 +105,15 @@ def restore(config: config_lib.Config, run_dir: str, log_dir: str,
   return checkpointer
 
 
-def make_save(checkpointer: checkpoint_lib.Checkpointer,
-              replay_address: str | None,
-              is_chief: bool) -> training_log.SaveFn:
-  """Makes the function that saves checkpoints; it writes only for the chief.
-
-  `replay_address` is the server whose replay is saved; None to save none.
-  """
-  client = replay_address and reverb.Client(replay_address)
-
-  def save(number, score):
-    if is_chief:
-      # In this order: unrolls of the future would have a lag below 0.
-      checkpointer.save(number, score)
-      if client:
-        reverb_calls.save(client)
-
-  return save
+def save(checkpointer: checkpoint_lib.Checkpointer,
+         client: reverb.Client | None, is_chief: bool, number: int,
+         score: float | None) -> None:
+  """Saves a checkpoint and, unless None, the server's replay, as the chief."""
+  if is_chief:
+    # In this order: unrolls of the future would have a lag below 0.
+    checkpointer.save(number, score)
+    if client is not None:
+      reverb_calls.save(client)
 
 
 def write_first_checkpoint(config: config_lib.Config, run_dir: str,

@@ -2,7 +2,7 @@
 
 import contextlib
 import functools
-from typing import Callable, Generator, Iterator, Mapping
+from typing import Generator, Iterator, Mapping
 
 import reverb
 
@@ -24,25 +24,19 @@ from impala_tf.runtime import sizing
 from impala_tf.suites import levels as levels_lib
 
 
-def _gauges(parts: learner_parts.LearnerParts,
-            skipped: skipped_updates.SkippedUpdates
-            ) -> Callable[[], Mapping[str, float]]:
-  """Makes a reader of gauges for rows; ConnectionError if Reverb is gone."""
-  client = reverb.Client(parts.address)
-
-  def read():
-    # Asked of the server: the tables that it was made of are not its own if it
-    # restored any.
-    infos = reverb_calls.server_info(client)
-    if parts.link is not None:  # It may be away just now.
-      infos = {**infos, queue_lib.REPLAY: parts.link.infos[queue_lib.REPLAY]}
-    return {'unrolls_refused': parts.refusals.total,
-            'updates_skipped': skipped.total,
-            **{f'{name}_occupancy': info.current_size / info.max_size
-               for name, info in infos.items()
-               if name in (queue_lib.QUEUE, queue_lib.REPLAY)}}
-
-  return read
+def _gauges(client: reverb.Client, parts: learner_parts.LearnerParts,
+            skipped: skipped_updates.SkippedUpdates) -> Mapping[str, float]:
+  """Reads the gauges of a row; raises ConnectionError if Reverb is gone."""
+  # Asked of the server: the tables that it was made of are not its own if it
+  # restored any.
+  infos = reverb_calls.server_info(client)
+  if parts.link is not None:  # It may be away just now.
+    infos = {**infos, queue_lib.REPLAY: parts.link.infos[queue_lib.REPLAY]}
+  return {'unrolls_refused': parts.refusals.total,
+          'updates_skipped': skipped.total,
+          **{f'{name}_occupancy': info.current_size / info.max_size
+             for name, info in infos.items()
+             if name in (queue_lib.QUEUE, queue_lib.REPLAY)}}
 
 
 def batches(parts: learner_parts.LearnerParts, control: control_lib.LoopControl
@@ -86,8 +80,9 @@ def learn(parts: learner_parts.LearnerParts,
           options.log_interval_updates,
           config.environment.episode_metric_names, sizing.fitted(
               config.actor.num_actors) * sizing.fitted(config.actor.num_envs)),
-      learner, parts.state.totals, _gauges(parts, skipped), level_log, gather,
-      reports.on_row)
+      learner, parts.state.totals, functools.partial(
+          _gauges, reverb.Client(parts.address), parts, skipped),
+      level_log, gather, reports.on_row)
   checkpoints = training_log.Checkpoints(
       options.checkpoint_interval_secs, parts.save, learner, log)
   done = False

@@ -3,7 +3,6 @@
 It does not import TensorFlow, so that bad input is refused at once.
 """
 
-import dataclasses
 import os
 import threading
 from typing import Any, Callable, Mapping, NamedTuple, Sequence
@@ -139,10 +138,8 @@ def play_in_turn(games: Games, config: config_lib.Config, levels: Sequence[str],
 
   def make_environment(level, num_envs):
     environment = multi_level.make_environment(
-        dataclasses.replace(
-            config, environment=dataclasses.replace(
-                config.environment, level=level)),
-        num_envs, games.seed, training=False)
+        config.replaced('environment', level=level), num_envs, games.seed,
+        training=False)
     _check_actions(environment, loaded.agent)
     return environment
 

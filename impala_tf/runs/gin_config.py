@@ -261,8 +261,7 @@ def _read(path: str, sections: Sequence[str], bindings: Sequence[str] = (),
 
 def dumps(config: config_lib.Config) -> str:
   """Returns text of a .gin file with all values, which `load` reads back."""
-  sections = [_section('config', getattr(config, field.name))
-              for field in dataclasses.fields(config)]
+  sections = [_section('config', section) for section in vars(config).values()]
   return '\n'.join([_FIRST_LINE + _HEADER, *sections, _LAST_LINE])
 
 
@@ -273,10 +272,8 @@ def dumps_sweep(config: plan_lib.SweepConfig) -> str:
 
 
 def _section(module: str, section: Any) -> str:
-  return ''.join(
-      f'{module}.{type(section).__name__}.{field.name} = '
-      f'{getattr(section, field.name)!r}\n'
-      for field in dataclasses.fields(section))
+  return ''.join(f'{module}.{type(section).__name__}.{option} = {value!r}\n'
+                 for option, value in vars(section).items())
 
 
 def values(config: config_lib.Config) -> dict[str, Any]:

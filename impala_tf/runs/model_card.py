@@ -27,7 +27,6 @@ policy.reset()  # After an episode.
 ```
 impala-tf evaluate DIRECTORY {}
 ```'''
-_LIBRARY = 'impala_tf'
 
 
 def make(results: Sequence[recorded_results.Result], algorithm: str,
@@ -39,7 +38,7 @@ def make(results: Sequence[recorded_results.Result], algorithm: str,
   """
   first = results[0]
   facts = {
-      'library_name': _LIBRARY,
+      'library_name': 'impala_tf',
       'license': licence,
       'tags': ['reinforcement-learning', 'deep-reinforcement-learning',
                algorithm, *(result.task for result in results)],

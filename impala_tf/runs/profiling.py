@@ -70,9 +70,8 @@ class HopTimesWriter:
     if self._clock() - self._last_write < _WRITE_INTERVAL_SECS:
       return
     self._last_write = self._clock()
-    files.write(self._path, json.dumps(
-        {name: total / self._num_unrolls
-         for name, total in secs.items()}).encode('utf-8'))
+    files.write_json(self._path, {
+        name: total / self._num_unrolls for name, total in secs.items()})
 
 
 def time_budget(config: config_lib.Config, run_dir: str) -> dict[str, float]:

@@ -7,7 +7,6 @@ not be read.
 """
 
 import contextlib
-import dataclasses
 import datetime
 import fcntl
 import os
@@ -118,8 +117,7 @@ def in_units_of(config: config_lib.Config, begun: config_lib.Config
   """Returns `config`, with `converted` False if that of `begun` is False."""
   if begun.environment.converted:
     return config  # Else it is from before there was that option.
-  return dataclasses.replace(config, environment=dataclasses.replace(
-      config.environment, converted=False))
+  return config.replaced('environment', converted=False)
 
 
 def _check(path: str, config: config_lib.Config, allow_changes: bool) -> None:

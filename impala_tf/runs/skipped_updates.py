@@ -4,7 +4,7 @@ import collections
 import io
 import os
 import time
-from typing import Any, Callable, Counter
+from typing import Any, Callable, Counter, NamedTuple
 
 from absl import logging
 import numpy as np
@@ -30,7 +30,7 @@ class SkippedUpdates:
     self._max_in_a_row = max_in_a_row
     self._in_a_row = 0
     self._clock = clock
-    self._last_warning: float | None = None
+    self._last_warning = float('-inf')
     self._unreported: Counter[str] = collections.Counter()
 
   def after_update(self, update: interfaces.Update) -> None:
@@ -52,8 +52,7 @@ class SkippedUpdates:
     if sender:
       self._unreported[sender] += 1
     now = self._clock()
-    if (self._last_warning is None or
-        now - self._last_warning >= _WARNING_INTERVAL_SECS):
+    if now - self._last_warning >= _WARNING_INTERVAL_SECS:
       self._last_warning = now
       logging.warning('Updates skipped, their gradients are not finite: %d in '
                       'a row, %d in all%s', self._in_a_row, self.total,
@@ -90,14 +89,12 @@ class SkippedUpdates:
         'OptimizerConfig.learning_rate')
 
 
-class Limit:
+class Limit(NamedTuple):
   """A callback that ends a run after too many skipped updates in a row.
 
   It comes after the log, whose last row has these updates, too.
   """
-
-  def __init__(self, skipped: SkippedUpdates):
-    self._skipped = skipped
+  skipped: SkippedUpdates
 
   def after_update(self, update: interfaces.Update) -> None:
-    self._skipped.check(update.batch)
+    self.skipped.check(update.batch)

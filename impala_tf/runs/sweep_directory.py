@@ -73,10 +73,7 @@ class SweepDirectory:
     self.runs = kind.list_runs(config)
     self._results = {_key(result.run): result for result in read_results(path)}
     self.lock = lock  # Who has this file open holds the directory.
-
-  @property
-  def log_dir(self) -> str:
-    return str(self._path / 'logs')
+    self.log_dir = str(self._path / 'logs')
 
   def arguments(self, run: plan_lib.Run) -> list[str]:
     """Returns the arguments of `python -m` that start or resume a run.

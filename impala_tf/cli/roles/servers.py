@@ -52,12 +52,6 @@ class Process(local_run.LearnerProcess):
     if not args.supervised:
       self._waiting.poll()  # What follows takes seconds.
 
-  def handle_signals(self) -> None:
-    """Makes signals, and the supervisor's death, stop the loop from now on."""
-    child_lib.note_signals(self.signals, self._args.supervised)
-    if self._args.supervised:
-      child_lib.stop_with_parent(lambda: self.signals.append(signal.SIGTERM))
-
   def join(self) -> Any:
     """Joins all learners; raises Stopped, or PeerMissing if one is late."""
     from impala_tf.runtime import learner_group
@@ -74,6 +68,13 @@ class Process(local_run.LearnerProcess):
     return learners
 
 
+def _note_signals(signals: list[int], supervised: bool) -> None:
+  """Adds signals to a list from now on, SIGTERM if the supervisor dies."""
+  child_lib.note_signals(signals, supervised)
+  if supervised:
+    child_lib.stop_with_parent(lambda: signals.append(signal.SIGTERM))
+
+
 def _learn(args: argparse.Namespace, config: config_lib.Config, run_dir: str,
            on_row: Callable[[Mapping[str, Any]], None] = lambda row: None
            ) -> int | None:
@@ -83,7 +84,8 @@ def _learn(args: argparse.Namespace, config: config_lib.Config, run_dir: str,
   # Here, since they import TensorFlow, which takes seconds.
   from impala_tf.runtime import interfaces
   architecture = beginning.import_architecture(config)
-  process.handle_signals()  # Before, there is nothing to save.
+  # Before, there is nothing to save.
+  _note_signals(process.signals, args.supervised)
   _, port = role_flags.parse_address(args.address)
   endpoint = control_lib.Endpoint(run_dir, port, role_flags.sharing(args))
   is_done = False
@@ -173,9 +175,7 @@ def run_replay(args: argparse.Namespace) -> int:
     # Here, since it imports TensorFlow, which takes seconds.
     from impala_tf.roles import replay_server
     signals: list[int] = []
-    child_lib.note_signals(signals, args.supervised)
-    if args.supervised:
-      child_lib.stop_with_parent(lambda: signals.append(signal.SIGTERM))
+    _note_signals(signals, args.supervised)
     replay_server.run(
         config, port, args.num_agents, role_flags.absent_agents(args),
         args.run_dir, lambda: bool(signals), say)
