@@ -234,6 +234,7 @@ class TrainingLog:
         metrics_lib.EPISODE_WINDOW, self.settings.num_envs)
     self._num_lost = 0
     self._interval = Interval(int(self.learner.num_frames.numpy()))
+    self._counted_until = self._interval.start
 
   def after_update(self, update: interfaces.Update) -> None:
     """Adds an update, and sets its `episode_return`; writes a row if due."""
@@ -284,9 +285,15 @@ class TrainingLog:
       best.assign(newest)
     return float(best)
 
+  def count_secs(self) -> None:
+    """Adds the time since the last call to that of the run."""
+    now = time.monotonic()
+    self.totals.secs.assign_add(now - self._counted_until)
+    self._counted_until = now
+
   def _write_row(self) -> None:
     secs = time.monotonic() - self._interval.start
-    self.totals.secs.assign_add(secs)
+    self.count_secs()
     frames = int(self.learner.num_frames.numpy())
     interval, self._interval = self._interval, Interval(frames)
     best = self._best_return()
@@ -340,6 +347,7 @@ class Checkpoints(contextlib.AbstractContextManager):
     if time.monotonic() - self._last_time <= self.interval_secs:
       return
     self._last_time = time.monotonic()
+    self.log.count_secs()
     try:
       self.save(int(self.learner.num_updates.numpy()), self._score)
     except OSError as error:

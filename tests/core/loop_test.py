@@ -275,6 +275,15 @@ def test_time_and_best_return_go_on_from_restored_ones(tmp_path):
   assert row['best_episode_return'] == 3.
 
 
+def test_checkpoint_has_the_time_since_the_last_row(tmp_path):
+  totals, saved = training_log.Totals(), []
+  run = _Run(tmp_path, [_unroll()] * 4, row_secs=1e9, checkpoint_secs=1e-9,
+             totals=totals,
+             save=lambda number, score: saved.append(float(totals.secs)))
+  assert saved == sorted(set(saved)) and saved[0] > 0
+  assert run.rows[-1]['secs'] == saved[-1]
+
+
 def test_skipped_updates_count_and_leave_the_means_alone(tmp_path):
   run = _Run(tmp_path, [_unroll(returns=[7.])] * 4, row_secs=1e9,
              skipped=(2, 3))
