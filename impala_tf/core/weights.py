@@ -65,6 +65,12 @@ def make_snapshot(variables: Sequence[tf.Variable]) -> Callable[[], np.ndarray]:
   return lambda: flatten().numpy()
 
 
+def frames_from(version: int, frames: int, frames_per_update: int
+                ) -> Callable[[int], int]:
+  """Returns a function that converts a later version to environment frames."""
+  return lambda later: frames + (later - version) * frames_per_update
+
+
 class Publisher:
   """A callback that publishes parameters; several threads may share it."""
 
@@ -277,7 +283,9 @@ class Fetcher:
     learner = next((name for name in info if name.startswith(
         parameter_memory.PREFIX)), None)
     if self._memory is None or self._memory.table_name != learner:
-      self._memory = parameter_memory.find(info) if self._may_share else None
+      self._memory = None
+      if learner is not None and self._may_share:
+        self._memory = parameter_memory.find([learner])
     self._next_check = self._clock() + _CHECK_SECS
     if self._memory is None:
       self._fetch_from_table(info[_TABLE], learner)

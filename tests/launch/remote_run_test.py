@@ -91,7 +91,7 @@ def test_progress_is_shown_though_nobody_waits_for_it(url):
     appender.append(json.dumps(row).encode() + b'\n')
     appender.close()
 
-  write(url, {'frames': 1})
+  write(url, {'frames': 1, 'secs': 1.})
   newest = progress.NewestRow(url)
   shown = []
   line = argparse.Namespace(show=shown.append, explain_silence=str)
@@ -101,9 +101,9 @@ def test_progress_is_shown_though_nobody_waits_for_it(url):
     return shown == [row]
 
   write(f'{url}/evaluation', {'episode_return': 0.5})
-  write(url, {'frames': 2})
+  write(url, {'frames': 2, 'secs': 2.})
   programs.wait_until(
-      lambda: shows({'frames': 2, 'evaluated_return': 0.5,
+      lambda: shows({'frames': 2, 'secs': 2., 'evaluated_return': 0.5,
                      'evaluated_cut': None}), 'the row')
 
 
