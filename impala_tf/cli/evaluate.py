@@ -184,7 +184,8 @@ def _evaluate_levels(games: scores.Games, config: config_lib.Config,
   """Plays levels, not as a suite, and writes results; returns the report."""
   results: dict[str, dict] = {}
   if len(levels) > 1 and files.exists(output):
-    results.update(suite_results.read_levels(output))
+    earlier = suite_results.read_levels(output, games.bindings)
+    results = {level: earlier[level] for level in levels if level in earlier}
 
   def keep(level, result):
     if 'interrupted' in result and (

@@ -126,7 +126,9 @@ def _add_card(directory: str, run_dir: str, config: config_lib.Config,
     results = [recorded_results.of_evaluation(run_dir, result)
                for result in suite_results.read_levels(path).values()
                if not result.get('interrupted')]
-  if len(results) < len(levels) or any(
+  is_whole = len(results) >= len(levels) and not suite or (
+      {result.task for result in results} >= set(levels))
+  if not is_whole or any(
       result.frames != loaded.num_frames for result in results):
     number = loaded.checkpoint.rpartition('-')[2]
     command = ' '.join([wording.command('evaluate'), args.run_dir,

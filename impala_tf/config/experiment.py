@@ -15,8 +15,8 @@ class ExperimentConfig(fields.Section):
       registers (docs/networks_and_algorithms.md).
     seed: seed of parameters, environments and action sampling.
     total_frames: environment frames that are learned from.
-    stop_at_return: the run ends before `total_frames` at this mean return of
-      the last 100 full episodes of training; None: never.
+    stop_at_return: the run ends before `total_frames` at this
+      `best_episode_return`, a mean of 100 full episodes; None: never.
     in_process: actor and learner take turns in one process: slow, and the same
       numbers from the same seed every time.
     checkpoint_interval_secs: time between two checkpoints, the most learning

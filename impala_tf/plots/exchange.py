@@ -26,8 +26,8 @@ def _by_algorithm(run_dirs: Sequence[str]
   return found
 
 
-def _score(run: runs_lib.Run) -> float:
-  """Returns a run's raw score on its one level.
+def _score(run: runs_lib.Run, is_normalised: bool = False) -> float:
+  """Returns a run's score on its one level, raw or human-normalised if it can.
 
   It is that of the evaluation, or of the last training games without one.
   """
@@ -44,12 +44,8 @@ def _score(run: runs_lib.Run) -> float:
     raise config_lib.UserError(
         f'{run.label} has neither an evaluation nor a return of {level} yet; '
         'let it train')
-  return scores[-1]
-
-
-def _normalised(level: str, score: float) -> float:
-  suite = levels_lib.suite_of(level)
-  return suite.human_normalised_score(level, score) if suite else score
+  return (suite.human_normalised_score(level, scores[-1])
+          if suite and is_normalised else scores[-1])
 
 
 def rliable(run_dirs: Sequence[str]) -> dict[str, list[list[float]]]:
@@ -65,7 +61,7 @@ def rliable(run_dirs: Sequence[str]) -> dict[str, list[list[float]]]:
         f'not all of these are on the same levels: {", ".join(algorithms)}; '
         'name only runs that are')
   for name, levels in algorithms.items():
-    columns = [[_normalised(level, _score(levels[level][seed]))
+    columns = [[_score(levels[level][seed], True)
                 for seed in sorted(levels[level])] for level in sorted(levels)]
     if len(set(map(len, columns))) > 1:
       raise config_lib.UserError(

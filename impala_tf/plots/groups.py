@@ -40,8 +40,8 @@ def make(run_dirs: Sequence[str], way: str | None) -> Groups:
   For `way` see docs/plots.md; None leaves each alone. Raises UserError if a
   config is needed and missing.
   """
-  if way and len({os.path.basename(run_dir.rstrip('/')) ==
-                  run_directory.EVALUATION for run_dir in run_dirs}) > 1:
+  if way and len({label.endswith(', evaluated')
+                  for label in runs_lib.labels(run_dirs)}) > 1:
     raise config_lib.UserError(
         'runs are not grouped with evaluations; name only one kind')
   if way == 'all':

@@ -2,7 +2,7 @@
 
 import json
 import os
-from typing import Any, Mapping
+from typing import Any, Mapping, Sequence
 
 from impala_tf import config as config_lib
 from impala_tf.plots import suite_tables
@@ -12,7 +12,7 @@ from impala_tf.suites import suite as suite_lib
 
 # Fields that results of levels must share to be put into one table.
 CONDITIONS = ('trained_frames', 'episodes', 'seed', 'deterministic')
-# Values of fields that results may lack: older ones, or the run's own config.
+# The first is missing in older files, the second in results without bindings.
 _ABSENT = {'deterministic': False, 'gin_binding': []}
 # Errors of reading a file of something else.
 _NO_RESULTS = (OSError, ValueError, TypeError, KeyError, AttributeError)
@@ -86,11 +86,12 @@ def _conditions(contents: Mapping[str, Any]) -> dict[str, Any]:
   return {name: {**_ABSENT, **contents}[name] for name in CONDITIONS}
 
 
-def read_levels(path: str) -> Mapping[str, dict[str, Any]]:
+def read_levels(path: str, bindings: Sequence[str] = ()
+                ) -> Mapping[str, dict[str, Any]]:
   """Reads results by level from a file of one level, several, or a suite.
 
-  Of a suite, only the levels that count are returned. Results by another config
-  than the run's are left out. Raises UserError if the file holds anything else.
+  Only levels that count are returned, and results by the run's config with
+  these bindings. Raises UserError if the file holds anything else.
   """
   try:
     contents = json.loads(files.read(path))
@@ -99,11 +100,11 @@ def read_levels(path: str) -> Mapping[str, dict[str, Any]]:
       return {level: {**_conditions(result), **result,
                       'mean': float(result['mean'])}
               for level, result in played.items()
-              if not result.get('gin_binding')}
+              if result.get('gin_binding', []) == list(bindings)}
     suite = levels_lib.SUITES[contents['suite']]
-    conditions = {**_conditions(contents), 'gin_binding': []}
+    conditions = {**_conditions(contents), 'gin_binding': list(bindings)}
   except _NO_RESULTS as error:
     raise config_lib.UserError(
-        f'{path} holds no evaluation ({error!r}); remove it, or evaluate '
+        f'{path} holds no evaluation ({error!r}); remove it, and evaluate '
         'again') from error
   return SuiteResults(path, suite, conditions).counted()

@@ -1,7 +1,6 @@
 """Plan of a run on a cluster: needed resources, and whether nodes have them."""
 
 import argparse
-import dataclasses
 from typing import NamedTuple, Sequence
 
 from impala_tf import config as config_lib
@@ -70,8 +69,7 @@ class Plan:
           f'{self.needs.actor} each beside {", ".join(others)}, not for '
           f'{number}: it has {ray_connection.describe(nodes)}; add nodes, or '
           'give smaller --actor_cpus or --num_actors')
-    self.config = dataclasses.replace(config, actor=dataclasses.replace(
-        config.actor, num_actors=number))
+    self.config = config.replaced('actor', num_actors=number)
     # Refuses more levels than environments, and more learners than actors.
     sizing.fit(self.config)
 

@@ -54,10 +54,10 @@ class Score(NamedTuple):
   episode_metrics: Mapping[str, float]
 
 
-def evaluate(run_dir: str, episodes: int | None = None, *, seed: int = 0,
-             checkpoint: str | int = 'newest', deterministic: bool = False,
-             levels: Sequence[str] | None = None, num_envs: int = MAX_ENVS
-             ) -> dict[str, Score]:
+def evaluate(run_dir: str | os.PathLike[str], episodes: int | None = None, *,
+             seed: int = 0, checkpoint: str | int = 'newest',
+             deterministic: bool = False, levels: Sequence[str] | None = None,
+             num_envs: int = MAX_ENVS) -> dict[str, Score]:
   """Plays full games with a run's agent, as `evaluate.sh` does; writes nothing.
 
   Args:

@@ -90,7 +90,8 @@ class Learner:
         training_log.LogSettings(
             self._run_dir, sys.maxsize,
             0. if options.in_process else options.log_interval_secs,
-            num_envs=sizing.num_workers(self._config, 1)),
+            num_envs=sizing.num_workers(self._config, sizing.fitted(
+                sizing.fit(self._config).actor.num_actors))),
         server, self._state.totals, lambda: {
             'updates_skipped': skipped.total,
             'target_syncs': self.store.counts.num_syncs},

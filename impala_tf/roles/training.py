@@ -43,7 +43,8 @@ class TrainingResult(NamedTuple):
 
 
 @output.never_failing()
-def train(config: config_lib.Config | str, run_dir: str | None = None, *,
+def train(config: config_lib.Config | str,
+          run_dir: str | os.PathLike[str] | None = None, *,
           in_process: bool = False, bindings: Mapping[str, Any] | None = None,
           callbacks: Sequence[Any] = (), allow_changes: bool = False,
           init_from: str | None = None) -> TrainingResult:
@@ -76,7 +77,8 @@ def train(config: config_lib.Config | str, run_dir: str | None = None, *,
   """
   user_modules.refuse_while_importing('impala_tf.train')
   beginning.check_reverb()
-  run_dir = run_dir and os.fspath(run_dir)
+  if run_dir is not None:
+    run_dir = os.fspath(run_dir)
   config = run_directory.as_begun(
       _load(config, bindings or {}, in_process), run_dir)
   beginning.check_names(config)

@@ -55,8 +55,10 @@ def add(run_dir: str, **entry: Any) -> None:
 
 def add_start(run_dir: str) -> None:
   """Adds a start to the history: command line, commit and machine."""
-  # The first word may be two, 'impala-tf train'.
-  command = ' '.join([sys.argv[0], *map(shlex.quote, sys.argv[1:])])
+  program = sys.argv[0]  # It may be 'impala-tf train', or quoted already.
+  command = ' '.join([
+      shlex.quote(program) if os.path.exists(program) else program,
+      *map(shlex.quote, sys.argv[1:])])
   add(run_dir, command=command, commit=_commit(), machine=cores.machine())
 
 

@@ -149,7 +149,7 @@ class NewestRow:
 
   def __init__(self, run_dir: str):
     self._rows = metrics.RowReader(run_dir)
-    # The past of a run that is resumed; its file may be written anew.
+    # Of rows that were read: a learner that starts over writes the file anew.
     self._past = {row['secs'] for row in self._rows.new_rows()}
     self._evaluations = metrics.RowReader(
         os.path.join(run_dir, run_directory.EVALUATION))
@@ -169,10 +169,10 @@ class NewestRow:
       self._evaluated = {
           'evaluated_return': evaluation['episode_return'],
           'evaluated_cut': evaluation.get('episodes_cut')}
-    for row in self._rows.new_rows()[-1:]:
-      if row['secs'] not in self._past:
-        return {**row, **self._evaluated}
-    return None
+    rows = self._rows.new_rows()
+    is_new = rows and rows[-1]['secs'] not in self._past
+    self._past.update(row['secs'] for row in rows)
+    return {**rows[-1], **self._evaluated} if is_new else None
 
   def _read_meanwhile(self) -> metrics.Row | None:
     """Returns a thread's newest row or None; starts the next read if due."""

@@ -5,7 +5,6 @@ import csv
 import fcntl
 import hashlib
 import io
-import operator
 import os
 import shlex
 from typing import Any, Mapping, NamedTuple
@@ -53,16 +52,12 @@ def of_evaluation(run_dir: str, evaluation: Mapping[str, Any]) -> Result:
   start = next((entry for entry in history.read(run_dir)
                 if 'command' in entry), {})
   command = start.get('command', '')
-  shipped_names = shipped.config_names()
-  words = [word.removeprefix('--config=') for word in shlex.split(command)]
   row = next((row for row in reversed(metrics.read_rows(run_dir))
               if row['frames'] <= evaluation['trained_frames']), {})
   return Result(
       task=evaluation['level'],
-      config=next((f'configs/{word}.gin' if word in shipped_names else word
-                   for word in words if word in shipped_names or (
-                       word.endswith('.gin') and word[0] != '-')), ''),
-      config_hash=hashlib.sha256(files.read(config_path)).hexdigest()[:12],
+      config=_config_of(command), config_hash=hashlib.sha256(
+          files.read(config_path)).hexdigest()[:12],
       seed=gin_config.load(config_path).experiment.seed,
       frames=evaluation['trained_frames'],
       updates=int(evaluation['checkpoint'].rpartition('-')[2]),
@@ -71,7 +66,22 @@ def of_evaluation(run_dir: str, evaluation: Mapping[str, Any]) -> Result:
       standard_error=evaluation['standard_error'],
       games=evaluation['episodes'],
       protocol=DETERMINISTIC if evaluation['deterministic'] else SAMPLED,
-      commit=start.get('commit', ''), command=command, curve=run_dir)
+      commit=start.get('commit', ''), command=command,
+      curve=run_dir if files.is_url(run_dir) else os.path.relpath(run_dir))
+
+
+def _config_of(command: str) -> str:
+  """Returns the .gin file that a command line names, or ''."""
+  names = shipped.config_names()
+  words = shlex.split(command.replace('--config ', '--config='))
+  for before, word in zip(['', *words], words):
+    name = word.removeprefix('--config=')
+    if name.endswith('.gin') and name[0] != '-':
+      return name
+    # After a flag without '=' it may be the flag's value.
+    if name in names and (before[:1] != '-' or '=' in before):
+      return f'configs/{name}.gin'
+  return ''
 
 
 def read(path: str) -> list[Result]:
@@ -97,9 +107,9 @@ def add(path: str, result: Result) -> None:
   The result replaces an earlier one of the same agent and protocol. Evaluations
   on one machine may add to a file on its disk at the same time.
   """
-  # Whatever path of a run was given; its time is hardly that of another one.
-  agent = operator.attrgetter('task', 'seed', 'frames', 'updates', 'minutes',
-                              'command', 'protocol')
+  def agent(r):
+    return r._replace(score=0., standard_error=None, games=None)
+
   with contextlib.ExitStack() as stack:
     if not files.is_url(path):
       directory = os.open(os.path.dirname(path) or '.', os.O_RDONLY)

@@ -48,7 +48,7 @@ class Update:
     lags: policy lag of each unroll in updates, int64 [B].
     wait_secs: seconds that the loop waited for the batch.
     episode_return: mean return of the last 100 full episodes; None before so
-      many have ended since the start, and one more for each environment.
+      many have ended since the start, and as many as there are environments.
   """
   updates: int
   frames: int

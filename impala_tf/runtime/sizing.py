@@ -5,7 +5,6 @@ measurements behind the rules are in lab/reports/sizes.md and speed.md.
 """
 
 import contextlib
-import dataclasses
 import math
 import os
 import pathlib
@@ -59,19 +58,20 @@ def _choose(config: config_lib.Config, cores: int | None = None
             ) -> tuple[_Size, _Size, _Size]:
   cores = num_cores() if cores is None else cores
   actors = _actors(config, cores)
-  num_processes = 1 if config.experiment.in_process else actors.number
-  envs = _envs(config, num_processes)
-  _check(config, actors.number, num_processes, envs.number)
+  envs = _envs(config, actors.number)
+  _check(config, actors.number, envs.number)
   return actors, envs, _threads(config, cores)
 
 
 def _actors(config: config_lib.Config, cores: int) -> _Size:
   actor, num_learners = config.actor, config.learner.num_learners
+  if config.experiment.in_process:
+    return _Size(1, 'ExperimentConfig.in_process')
   if actor.num_actors is not None:
     return _Size(actor.num_actors)
   of_cores = wording.counted(cores, 'core')
   reason = f'one for each of {of_cores}'
-  if _is_synchronous(config):
+  if config.actor.synchronisation != 'none':
     reason = (f'{of_cores}, such that their environments play a batch of '
               f'{config.learner.batch_size}')
   elif actor.env_processes:
@@ -86,7 +86,7 @@ def _envs(config: config_lib.Config, num_processes: int) -> _Size:
   actor = config.actor
   if actor.num_envs is not None:
     return _Size(actor.num_envs)
-  if _is_synchronous(config):
+  if config.actor.synchronisation != 'none':
     batch_size = config.learner.batch_size
     return _Size(max(1, batch_size // num_processes),
                  f'a batch of {batch_size} in all')
@@ -112,7 +112,7 @@ def _threads(config: config_lib.Config, cores: int) -> _Size:
   of_cores = wording.counted(cores, 'core')
   if config.learner.num_threads is not None:
     return _Size(config.learner.num_threads)
-  if _is_synchronous(config):
+  if config.actor.synchronisation != 'none':
     return _Size(cores, f'all of {of_cores}, which nobody else needs meanwhile')
   share = _LEARNER_SHARE.get(
       config.agent.torso, _LEARNER_SHARE['shallow'])  # The user's own.
@@ -133,21 +133,15 @@ def fit(config: config_lib.Config,
   `ActorConfig.synchronisation`, environments do not play one batch.
   """
   actors, envs, threads = _choose(config, cores)
-  return dataclasses.replace(
-      config,
-      actor=dataclasses.replace(
-          config.actor, num_actors=actors.number, num_envs=envs.number),
-      learner=dataclasses.replace(config.learner, num_threads=threads.number))
+  return config.replaced(
+      'actor', num_actors=actors.number, num_envs=envs.number).replaced(
+          'learner', num_threads=threads.number)
 
 
 def fitted(number: int | None) -> int:
   """Returns a number that `fit` has filled in, as int for type checkers."""
   assert number is not None, 'fit() fills in what the config leaves open'
   return number
-
-
-def _is_synchronous(config: config_lib.Config) -> bool:
-  return config.actor.synchronisation != 'none'
 
 
 def num_actors(config: config_lib.Config, room: int) -> int:
@@ -158,7 +152,7 @@ def num_actors(config: config_lib.Config, room: int) -> int:
   """
   num_learners, batch_size = (
       config.learner.num_learners, config.learner.batch_size)
-  if not _is_synchronous(config):
+  if config.actor.synchronisation == 'none':
     return max(1, room // num_learners) * num_learners
   if config.learner_plays:
     return 1
@@ -181,18 +175,19 @@ def _shared_evenly(num_envs: int, num_processes: int, num_levels: int,
   return max(num_envs, math.ceil(num_levels / num_processes))
 
 
-def _check(config: config_lib.Config, num_actors: int, num_processes: int,
+def _check(config: config_lib.Config, num_processes: int,
            num_envs: int) -> None:
   """Raises ConfigError if a learner, level or process would have no work."""
   num_learners, batch_size = (
       config.learner.num_learners, config.learner.batch_size)
   environments = wording.counted(num_envs, 'environment')
-  if num_actors < num_learners:
+  if num_processes < num_learners:
     raise config_lib.ConfigError(
         f'{num_learners} learners cannot share '
-        f'{wording.counted(num_actors, "actor process")}; raise '
+        f'{wording.counted(num_processes, "actor process")}; raise '
         f'ActorConfig.num_actors to {num_learners} at least')
-  if _is_synchronous(config) and num_processes * num_envs != batch_size:
+  if (config.actor.synchronisation != 'none'
+      and num_processes * num_envs != batch_size):
     raise config_lib.ConfigError(
         f'ActorConfig.synchronisation = {config.actor.synchronisation!r} needs '
         'an environment for each unroll of an update, but '
@@ -244,8 +239,6 @@ def num_workers(config: config_lib.Config, num_processes: int) -> int:
 def explain_workers(config: config_lib.Config) -> list[str]:
   """Explains the sizes of a run whose workers share parameters."""
   actors, *_ = _choose(config)
-  if config.experiment.in_process:
-    actors = actors._replace(number=1)
   workers = _Size(num_workers(config, actors.number))
   return [actors.line('actor process'),
           workers.line('worker', ' that take turns in them')]

@@ -99,8 +99,8 @@ def find(run_dir: str, which: Which = NEWEST) -> list[str]:
   if which == BEST:
     if best is None:
       raise CheckpointError(
-          f'{run_dir} holds no best checkpoint; one is kept once 100 full '
-          'episodes have ended in training. Take the newest instead')
+          f'{run_dir} holds no best checkpoint; one is kept some time after '
+          '100 full episodes have ended in training. Take the newest instead')
     return [best.path]
   there = [path.rpartition('-')[2] for path in newest]
   found = [path for path, n in zip(newest, there) if n == str(which)]

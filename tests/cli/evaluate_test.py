@@ -24,6 +24,7 @@ from impala_tf.runtime import user_modules
 from tests.fixtures import reports
 from tests.fixtures import trained_runs
 
+_LIMIT = 'ExperimentConfig.evaluation_max_frames = 4'
 _TINY = config_lib.AgentConfig(torso='mlp', hidden_size=4)
 _DMLAB_LEVELS = ','.join(f'dmlab30/rooms_{name}' for name in (
     'collect_good_objects_train', 'collect_good_objects_test', 'watermaze'))
@@ -151,11 +152,10 @@ def test_level_of_a_suite_that_was_interrupted_is_played_again(
 
 def test_game_is_cut_off_at_the_limit_that_a_binding_sets(
     catch_run, play, capsys):
-  binding = 'ExperimentConfig.evaluation_max_frames = 4'
-  assert play(catch_run, '--episodes=3', f'--gin_binding={binding}') == 0
+  assert play(catch_run, '--episodes=3', f'--gin_binding={_LIMIT}') == 0
   report = json.loads((catch_run / 'evaluation_varied.json').read_text())
   assert report['returns'] == [0., 0., 0.] and report['episodes_cut'] == 3
-  assert report['gin_binding'] == [binding]
+  assert report['gin_binding'] == [_LIMIT]
   assert '3 games were cut off after 4 frames' in capsys.readouterr().out
 
 
@@ -197,6 +197,14 @@ def test_levels_that_are_no_suite_are_played_in_turn(
   interrupted = json.loads(path.read_text())['levels'].pop('catch')
   assert interrupted['interrupted'] and interrupted['episodes'] == 32
   assert suite_results.read_levels(str(path)).keys() == {'catch', *played}
+  # So it is with another config.
+  result = {**played['catch/mirrored'], 'gin_binding': [_LIMIT]}
+  varied = run_dir / 'evaluation_varied.json'
+  varied.write_text(json.dumps(
+      {'levels': {'catch': result, 'catch/mirrored': result}}))
+  assert play(run_dir, '--episodes=64', f'--gin_binding={_LIMIT}') == 130
+  assert set(suite_results.read_levels(str(varied), [_LIMIT])) == {
+      'catch', 'catch/mirrored'}
 
   assert play(run_dir, '--video=x.mp4') == 2
   assert 'would be catch and 1 more; leave it out' in capsys.readouterr().err

@@ -72,5 +72,5 @@ def test_way_that_there_is_not_and_run_without_config_are_refused(tmp_path):
   with pytest.raises(config_lib.UserError, match='has no config.gin'):
     groups.make([str(tmp_path)], 'seed')
   with pytest.raises(config_lib.UserError, match='grouped with evaluations'):
-    groups.make([str(tmp_path), f'{tmp_path}/evaluation/'], 'all')
+    groups.make([str(tmp_path), f'{tmp_path}/evaluation/metrics.jsonl'], 'all')
   assert groups.values_of(str(tmp_path)) == {}

@@ -15,6 +15,7 @@ from impala_tf.core import queue as queue_lib
 from impala_tf.roles import beginning
 from impala_tf.roles import evaluation
 from impala_tf.roles import learner_parts
+from impala_tf.runs import training_log
 from impala_tf.runtime import control as control_lib
 from impala_tf.runtime import learner_group
 from impala_tf.runtime import precision
@@ -106,6 +107,24 @@ def test_learner_prints_remarks_on_the_level(
       _with(_config(algorithm=algorithm), 'impala', correction=correction),
       tmp_path)
   assert capsys.readouterr().err.count('note: it drifts\n') == 1
+
+
+@pytest.mark.parametrize('algorithm, correction, num_envs', [
+    ('impala', 'vtrace', 4), ('a3c', 'none', 16)])
+def test_log_leaves_out_as_many_games_as_environments_play(
+    tmp_path, monkeypatch, algorithm, correction, num_envs):
+  counts = []
+
+  class Window(training_log.EpisodeWindow):
+    def __init__(self, size, num_envs=0):
+      super().__init__(size, num_envs)
+      counts.append(num_envs)
+
+  monkeypatch.setattr(training_log, 'EpisodeWindow', Window)
+  config = _with(_config(algorithm=algorithm), 'impala', correction=correction)
+  hosts.run_in_process(
+      _with(config, 'actor', num_envs=4, num_actors=3), tmp_path)
+  assert counts == [num_envs]
 
 
 def test_chosen_torso_of_pictures_is_named(capsys):

@@ -226,7 +226,8 @@ def test_learner_that_waits_for_records_knows_who_has_the_lock(
 
 
 def test_process_without_workers_is_refused():
-  config = _config(actor=config_lib.ActorConfig(num_actors=2))
+  config = _config(actor=config_lib.ActorConfig(num_actors=2),
+                   experiment=config_lib.ExperimentConfig(algorithm='a3c'))
   with pytest.raises(config_lib.ConfigError, match='no actor 2: .* 0 to 1;'):
     shared_parameters.run_actor(
         config, 'localhost:1', seed=0, task=2,

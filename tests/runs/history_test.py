@@ -29,11 +29,16 @@ def test_entries_are_added_in_order_and_the_last_can_be_taken_back(
   assert history.read(run_dir) == []
 
 
-def test_command_of_a_start_can_be_given_again(tmp_path, monkeypatch):
-  monkeypatch.setattr(sys, 'argv', ['impala-tf train', 'my own.gin'])
+@pytest.mark.parametrize('program, shown', [
+    ('impala-tf train', 'impala-tf train'), ("it's.py", "'it'\"'\"'s.py'")])
+def test_command_of_a_start_can_be_given_again(
+    tmp_path, monkeypatch, program, shown):
+  monkeypatch.chdir(tmp_path)
+  (tmp_path / "it's.py").touch()
+  monkeypatch.setattr(sys, 'argv', [program, 'my own.gin'])
   history.add_start(str(tmp_path))
   start, = history.read(str(tmp_path))
-  assert start['command'] == "impala-tf train 'my own.gin'"
+  assert start['command'] == f"{shown} 'my own.gin'"
 
 
 @pytest.mark.parametrize('damaged', [b'{"time"', b'"\xff"'])

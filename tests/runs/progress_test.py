@@ -71,8 +71,10 @@ def test_rows_of_earlier_starts_are_not_shown(tmp_path, capsys):
   rows = [json.dumps({**_ROW, 'secs': secs}) + '\n' for secs in (1., 2., 3.)]
   path.write_text(''.join(rows[:2]))
   newest, line = progress.NewestRow(str(tmp_path)), _line()
-  # The second row's learning is lost, and the file is written anew.
-  for text, is_shown in (rows[0], False), (rows[0] + rows[2], True):
+  # The second row's learning is lost, and the file is written anew; so is the
+  # third's.
+  for text, is_shown in ((rows[0], False), (rows[0] + rows[2], True),
+                         (rows[2], False)):
     (tmp_path / 'new').write_text(text)
     (tmp_path / 'new').replace(path)
     newest.show(line)

@@ -3,7 +3,9 @@
 from concurrent import futures
 import hashlib
 import json
+import os
 import shlex
+import shutil
 
 import pytest
 
@@ -43,16 +45,20 @@ def test_result_has_the_origin_of_its_run(run):
       seed=7, frames=2000, updates=2, minutes=1.5, machine='first',
       score=19.255, standard_error=0.1, games=200, protocol='evaluation',
       commit='abc-dirty', command="impala-tf train 'my own/pong.gin'",
-      curve=str(run))
+      curve=os.path.relpath(run))
 
 
-@pytest.mark.parametrize('words', [
-    ['catch'], ['--config=catch'], ['--run_dir=x.gin', 'configs/catch.gin']])
-def test_shipped_config_is_recorded_by_its_file(run, words):
+@pytest.mark.parametrize('words, config', [
+    ('catch', 'configs/catch.gin'), ('--config=catch', 'configs/catch.gin'),
+    ('--config catch', 'configs/catch.gin'), ('--profile my.gin', 'my.gin'),
+    ('--run_dir=x.gin configs/catch.gin', 'configs/catch.gin'),
+    ('--run_dir minigrid --config=catch', 'configs/catch.gin'),
+    ('--run_dir minigrid', '')])
+def test_config_is_recorded_by_its_file(run, words, config):
   (run / 'history.jsonl').unlink()
-  history.add(str(run), command=shlex.join(['impala-tf', 'train', *words]))
+  history.add(str(run), command=f'impala-tf train {words}')
   assert recorded_results.of_evaluation(
-      str(run), _EVALUATION).config == 'configs/catch.gin'
+      str(run), _EVALUATION).config == config
 
 
 def test_run_without_history_and_rows_has_gaps(run, tmp_path):
@@ -75,12 +81,18 @@ def test_second_evaluation_replaces_the_first_by_the_same_protocol(
     return recorded_results.of_evaluation(
         str(path), {**_EVALUATION, **changes})
 
+  other = run.with_name('other')  # Of another config by the same command.
+  shutil.copytree(run, other)
+  config = other / 'config.gin'
+  config.write_text(config.read_text().replace('= 7\n', '= 8\n'))
   for result in (of(), of(level='atari/breakout'), of(trained_frames=3000),
-                 of(deterministic=True), of(f'{run}/../run/', mean=20.)):
+                 of(deterministic=True), of(f'{run}/../run/', mean=20.),
+                 of(other)):
     recorded_results.add(path, result)
   assert [(r.task, r.frames, r.score) for r in recorded_results.read(path)] == [
       ('atari/breakout', 2000, 19.255), ('atari/pong', 3000, 19.255),
-      ('atari/pong', 2000, 19.255), ('atari/pong', 2000, 20.)]
+      ('atari/pong', 2000, 19.255), ('atari/pong', 2000, 20.),
+      ('atari/pong', 2000, 19.255)]
 
 
 def test_no_result_is_lost_if_processes_add_at_once(run, tmp_path):

@@ -40,7 +40,7 @@ def test_window_takes_ended_episodes_with_finite_returns_and_known_numbers():
   assert window.means() == {'episode_return': 3., 'score': 8.}
 
 
-def test_mean_of_a_full_window_leaves_out_a_game_of_each_environment():
+def test_mean_of_a_full_window_leaves_out_as_many_games_as_environments():
   window = training_log.EpisodeWindow(2, num_envs=3)
   means = []
   for value in range(6):

@@ -82,7 +82,7 @@ def _together(synchronisation='trajectory', batch_size=32, in_process=False,
     (_together(batch_size=3), 64, 3, 1, 64),
     (_together(num_envs=2), 2, 16, 2, 2), (_together(num_actors=8), 2, 8, 4, 2),
     (_together(env_processes=2), 4, 2, 16, 4),
-    (_together(in_process=True, num_actors=2), 2, 2, 32, 2),
+    (_together(in_process=True, num_actors=2), 2, 1, 32, 2),
     (_together('step', env_processes=3), 4, 1, 32, 4)])
 def test_open_numbers_follow_from_the_cores(
     config, cores, num_actors, num_envs, num_threads):
