@@ -55,7 +55,8 @@ def _parse_args() -> argparse.Namespace:
   parser.add_argument('--output', help='where to write the result as JSON '
                       '(default: RUN_DIR/evaluation.json, with _varied at '
                       'the end of its name for a --gin_binding, or '
-                      'RUN_DIR/evaluation_SUITE.json)')
+                      'RUN_DIR/evaluation_SUITE.json; of a shipped agent '
+                      'pong_evaluation.json)')
   parser.add_argument('--record', nargs='?', metavar='RESULTS.csv',
                       const=recorded_results.DEFAULT_PATH,
                       help='add the score to a table, with the command, code, '
@@ -142,11 +143,9 @@ def _suite_and_levels(args: argparse.Namespace, trained_on: str
 
 
 def _output(args: argparse.Namespace, suite: suite_lib.Suite | None) -> str:
-  name = '_'.join(['evaluation', *([suite.name] if suite else []),
-                   *(['varied'] if args.gin_binding else [])]) + '.json'
-  # Results of a shipped agent stay out of its directory.
-  directory = args.run_dir if files.exists(args.run_dir) else ''
-  output = args.output or os.path.join(directory, name)
+  output = args.output or scores.result_path(
+      args.run_dir, (f'_{suite.name}' if suite else '') +
+      ('_varied' if args.gin_binding else ''))
   if suite and os.path.splitext(output)[1] == '.md':
     raise config_lib.UserError(
         f'--output is the JSON, and {output} the table beside it; choose '

@@ -117,17 +117,14 @@ def _add_card(directory: str, run_dir: str, config: config_lib.Config,
               loaded: Any, args: argparse.Namespace, flags: str) -> None:
   """Writes model card and video; raises UserError if the agent has no score."""
   suite, levels = scores.scored_levels(config.environment.level)
-  # As `evaluate` does, which leaves a shipped agent's directory alone.
-  path = os.path.join(
-      run_dir if files.exists(args.run_dir) else '',
-      f'evaluation_{suite.name}.json' if suite else 'evaluation.json')
+  path = scores.result_path(args.run_dir, f'_{suite.name}' if suite else '')
   results: list[recorded_results.Result] = []
   if files.exists(path):
     results = [recorded_results.of_evaluation(run_dir, result)
                for result in suite_results.read_levels(path).values()
                if not result.get('interrupted')]
-  is_whole = len(results) >= len(levels) and not suite or (
-      {result.task for result in results} >= set(levels))
+  is_whole = ({result.task for result in results} >= set(levels) if suite else
+              len(results) >= len(levels))
   if not is_whole or any(
       result.frames != loaded.num_frames for result in results):
     number = loaded.checkpoint.rpartition('-')[2]

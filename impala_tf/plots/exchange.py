@@ -27,7 +27,7 @@ def _by_algorithm(run_dirs: Sequence[str]
 
 
 def _score(run: runs_lib.Run, is_normalised: bool = False) -> float:
-  """Returns a run's score on its one level, raw or human-normalised if it can.
+  """Returns a run's score on its one level, or that of a suite normalised.
 
   It is that of the evaluation, or of the last training games without one.
   """

@@ -113,6 +113,12 @@ def check(run_dir: str, episodes: int | None = None, seed: int = 0,
   return config_path
 
 
+def result_path(run_dir: str, ending: str) -> str:
+  """Returns the path of a run's results; a shipped agent's are not in it."""
+  start = os.path.join(run_dir, '') if files.exists(run_dir) else f'{run_dir}_'
+  return f'{start}evaluation{ending}.json'
+
+
 def scored_levels(trained_on: str
                   ) -> tuple[suite_lib.Suite | None, Sequence[str]]:
   """Returns the common suite of several levels, if any, and levels to score.

@@ -89,10 +89,7 @@ class RowReader:
     self._journal = line_log.open_for_reading(self._path)
 
   def new_rows(self) -> list[Row]:
-    """Returns rows since the last call, see `line_log.open_for_reading`.
-
-    Raises UserError for a damaged line.
-    """
+    """Returns rows since the last call; raises UserError for a damaged one."""
     return _parsed(self._path, self._journal.new_lines())
 
 

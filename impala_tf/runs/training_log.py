@@ -67,7 +67,7 @@ class EpisodeWindow:
   """
 
   def __init__(self, size: int, num_envs: int = 0):
-    """Starts an empty window; `num_envs` delays `mean_return`."""
+    """Starts an empty window on the games of `num_envs` environments."""
     self._values: dict[str, collections.deque[float]] = collections.defaultdict(
         lambda: collections.deque(maxlen=size))
     self._size = size
@@ -89,7 +89,7 @@ class EpisodeWindow:
 
   @property
   def mean_return(self) -> float | None:
-    """Mean return of a full window; None until it is and for `num_envs` more.
+    """Mean return of a full window; None before `size + num_envs` games ended.
 
     All environments begin a game at once: the first to end are short ones.
     """

@@ -168,7 +168,9 @@ def test_card_is_of_the_agent_as_trained(
 def test_shipped_agent_has_a_card_by_an_evaluation_in_the_working_directory(
     tmp_path, monkeypatch, call):
   monkeypatch.chdir(tmp_path)
+  (tmp_path / 'evaluation.json').write_text('of something else')
   assert call(evaluate.main, 'catch', '--episodes=3') == 0
+  assert (tmp_path / 'evaluation.json').read_text() == 'of something else'
   assert call(export.main, 'catch', 'agent', '--card') == 0
   assert '# impala on catch' in (tmp_path / 'agent' / 'README.md').read_text()
 

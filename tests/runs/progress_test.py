@@ -115,6 +115,7 @@ def test_line_goes_on_with_a_learner_that_lost_a_part_of_its_time(capsys):
 
 
 def test_other_libraries_only_warn_above_the_line(capsys):
+  absl_logging.set_verbosity(absl_logging.INFO)  # Saving a model lowers it.
   root = logging.getLogger()
   before = root.handlers[:], root.level
   with _line():
