@@ -15,6 +15,7 @@ decision has its own.
 """
 
 import contextlib
+import functools
 import json
 import os
 import re
@@ -90,12 +91,13 @@ def path(run_dir: str, name: str = '') -> str:
 
 
 def read_events(run_dir: str) -> list[Event]:
-  """Reads a member's decisions, oldest first; raises ValueError if damaged.
+  """Reads a member's decisions, oldest first; raises UserError if damaged.
 
   An incomplete last line, of a process that was killed, is left out.
   """
-  lines = line_log.open_for_reading(path(run_dir, _EVENTS)).new_lines()
-  return [loads(Event, line.decode()) for line in lines]
+  log = path(run_dir, _EVENTS)
+  return line_log.parsed(log, line_log.open_for_reading(log).new_lines(),
+                         functools.partial(loads, Event))
 
 
 def append_event(run_dir: str, event: Event) -> None:

@@ -19,9 +19,9 @@ import sys
 from typing import Any, Mapping
 
 import impala_tf
-from impala_tf import config as config_lib
 from impala_tf.runtime import cores
 from impala_tf.storage import files
+from impala_tf.storage import line_log
 from impala_tf.storage import shipped
 
 
@@ -34,16 +34,7 @@ def read(run_dir: str) -> list[Mapping[str, Any]]:
   """Reads all entries, oldest first; raises UserError for a damaged line."""
   if not files.exists(path(run_dir)):
     return []
-  entries = []
-  for line in files.read(path(run_dir)).splitlines():
-    try:
-      entries.append(json.loads(line))
-    except ValueError as error:  # It is no JSON, or no UTF-8.
-      raise config_lib.UserError(
-          f'{path(run_dir)}, line {len(entries) + 1} is damaged '
-          f'({files.one_line(error)}); repair the line, or remove it'
-      ) from error
-  return entries
+  return line_log.parsed(path(run_dir), files.read(path(run_dir)).splitlines())
 
 
 def add(run_dir: str, **entry: Any) -> None:

@@ -12,7 +12,6 @@ from typing import Any, Callable, Sequence
 from absl import logging
 import numpy as np
 
-from impala_tf import config as config_lib
 from impala_tf.storage import files
 from impala_tf.storage import line_log
 
@@ -90,16 +89,7 @@ class RowReader:
 
   def new_rows(self) -> list[Row]:
     """Returns rows since the last call; raises UserError for a damaged one."""
-    return _parsed(self._path, self._journal.new_lines())
-
-
-def _parsed(path: str, lines: Sequence[bytes]) -> list[Row]:
-  try:
-    return [json.loads(line) for line in lines]
-  except ValueError as error:
-    raise config_lib.UserError(
-        f'{path} is damaged ({error}); remove the line that is no JSON'
-    ) from error
+    return line_log.parsed(self._path, self._journal.new_lines())
 
 
 def read_rows(run_dir: str) -> list[Row]:
@@ -109,7 +99,7 @@ def read_rows(run_dir: str) -> list[Row]:
   UserError if it holds something else.
   """
   if os.path.isfile(run_dir):
-    return _parsed(run_dir, files.read(run_dir).splitlines())
+    return line_log.parsed(run_dir, files.read(run_dir).splitlines())
   return RowReader(run_dir).new_rows()
 
 
@@ -126,4 +116,5 @@ def drop_rows_after(run_dir: str, frames: int) -> None:
   Raises UserError for a damaged line.
   """
   path = os.path.join(run_dir, FILE_NAME)
-  line_log.keep(path, lambda line: _parsed(path, [line])[0]['frames'] <= frames)
+  line_log.keep(path, lambda line: line_log.parsed(
+      path, [line])[0]['frames'] <= frames)

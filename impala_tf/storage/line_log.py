@@ -6,12 +6,14 @@ log is rewritten; rows are small and seconds apart.
 
 import errno
 import io
+import json
 import os
 import threading
-from typing import Callable
+from typing import Any, Callable, Sequence
 
 from absl import logging
 
+from impala_tf import config as config_lib
 from impala_tf.storage import files
 
 _CLOSE_SECS = 30.
@@ -154,6 +156,20 @@ def open_for_reading(path: str) -> Reader:
   dropped lines the reader restarts at the first one.
   """
   return _RemoteReader(path) if files.is_url(path) else _FileReader(path)
+
+
+def parsed(path: str, lines: Sequence[bytes],
+           loads: Callable[[str], Any] = json.loads) -> list[Any]:
+  """Parses lines of a log; raises UserError where `loads` raises ValueError."""
+  records = []
+  for line in lines:
+    try:
+      records.append(loads(line.decode()))
+    except ValueError as error:  # Of `decode`, too.
+      raise config_lib.UserError(
+          f'{path} is damaged ({files.one_line(error)}); repair the line '
+          f'{line[:40]!r}, or remove it') from error
+  return records
 
 
 def keep(path: str, is_wanted: Callable[[bytes], bool]) -> None:

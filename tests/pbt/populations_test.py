@@ -2,6 +2,7 @@
 
 import pytest
 
+from impala_tf import config
 from impala_tf.pbt import populations
 
 _EVENT = populations.Event(1, 40, 1, 0.5, 'b', 0.6, 1, 80, 'copied-1',
@@ -29,6 +30,11 @@ def test_half_an_event_is_left_out_and_written_over(run_dir):
   second = _EVENT._replace(evolution=2)
   populations.append_event(run_dir, second)
   assert populations.read_events(run_dir) == [_EVENT, second]
+  with open(populations.path(run_dir, 'events.jsonl'), 'a') as file:
+    file.write('{"evolution": 3}\n')
+  with pytest.raises(config.UserError, match=(
+      'events.jsonl is damaged .no Event: .* repair the line .*n": 3')):
+    populations.read_events(run_dir)
 
 
 def test_nothing_is_published_where_nothing_whole_is_there(run_dir):
