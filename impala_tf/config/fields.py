@@ -96,9 +96,8 @@ class Section:
     hints = typing.get_type_hints(type(self))
     for field in dataclasses.fields(self):
       name = f'{type(self).__name__}.{field.name}'
-      value = _check_type(name, getattr(self, field.name), hints[field.name])
-      if hints[field.name] is dict:
-        value = checked_data(name, value)
+      value = checked_data(name, _check_type(
+          name, getattr(self, field.name), hints[field.name]))
       # Frozen, but an int becomes a float if one is wanted.
       object.__setattr__(self, field.name, value)
       check_range(name, value, **field.metadata)
