@@ -133,6 +133,7 @@ def _add_card(directory: str, run_dir: str, config: config_lib.Config,
     raise config_lib.UserError(
         f'{path} has no score after {loaded.num_frames:,d} frames for the '
         f'card; run {command}')
+  entries = history.read(run_dir)
   about = {
       'observations': f'{loaded.observation_spec.dtype} '
                       f'{list(loaded.observation_spec.shape)}',
@@ -140,11 +141,9 @@ def _add_card(directory: str, run_dir: str, config: config_lib.Config,
       "the author's modules": ' '.join(user_modules.flags()),
       'parameters': 'rounded to float16 after this score' * args.float16,
       'began from': '; '.join(
-          entry['began_from'] for entry in history.read(run_dir)
-          if 'began_from' in entry),
+          entry['began_from'] for entry in entries if 'began_from' in entry),
       'config changed': '; '.join(
-          change for entry in history.read(run_dir)
-          for change in entry.get('changed', []))}
+          change for entry in entries for change in entry.get('changed', []))}
   card = model_card.make(results, config.experiment.algorithm, args.license,
                          about, flags)
   files.write(os.path.join(directory, model_card.FILE), card.encode('utf-8'))

@@ -32,13 +32,13 @@ class Result(NamedTuple):
   frames: int  # Environment frames that it had learned from.
   updates: int | None
   minutes: float | None  # Wall time of training until then.
-  machine: str  # On which it was started first.
+  machine: str  # All on which it was started, in order.
   score: float  # Mean return, raw.
   standard_error: float | None  # Of the mean over games.
   games: int | None
   protocol: str
-  commit: str  # Of the code that it was started with first.
-  command: str  # Likewise.
+  commit: str  # Of the code of each start, likewise.
+  command: str  # With which it was started first.
   curve: str  # Directory with its metrics.jsonl.
 
 
@@ -49,9 +49,11 @@ _TYPES = {'seed': int, 'frames': int, 'updates': int, 'games': int,
 def of_evaluation(run_dir: str, evaluation: Mapping[str, Any]) -> Result:
   """Makes a Result from one level's entry in a run's `evaluation.json`."""
   config_path = gin_config.config_path(run_dir)
-  start = next((entry for entry in history.read(run_dir)
-                if 'command' in entry), {})
-  command = start.get('command', '')
+  starts = [entry for entry in history.read(run_dir) if 'command' in entry]
+  command = starts[0]['command'] if starts else ''
+  machines, commits = (
+      '; '.join(dict.fromkeys(start.get(name, '') for start in starts))
+      for name in ('machine', 'commit'))
   row = next((row for row in reversed(metrics.read_rows(run_dir))
               if row['frames'] <= evaluation['trained_frames']), {})
   return Result(
@@ -62,11 +64,11 @@ def of_evaluation(run_dir: str, evaluation: Mapping[str, Any]) -> Result:
       frames=evaluation['trained_frames'],
       updates=int(evaluation['checkpoint'].rpartition('-')[2]),
       minutes=round(row['secs'] / 60, 1) if row else None,
-      machine=start.get('machine', ''), score=evaluation['mean'],
+      machine=machines, score=evaluation['mean'],
       standard_error=evaluation['standard_error'],
       games=evaluation['episodes'],
       protocol=DETERMINISTIC if evaluation['deterministic'] else SAMPLED,
-      commit=start.get('commit', ''), command=command,
+      commit=commits, command=command,
       curve=run_dir if files.is_url(run_dir) else os.path.relpath(run_dir))
 
 
@@ -107,8 +109,9 @@ def add(path: str, result: Result) -> None:
   The result replaces an earlier one of the same agent and protocol. Evaluations
   on one machine may add to a file on its disk at the same time.
   """
-  def agent(r):
-    return r._replace(score=0., standard_error=None, games=None)
+  def agent(r):  # The run may have been started again since.
+    return r._replace(
+        score=0., standard_error=None, games=None, machine='', commit='')
 
   with contextlib.ExitStack() as stack:
     if not files.is_url(path):

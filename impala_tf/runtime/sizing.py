@@ -71,7 +71,7 @@ def _actors(config: config_lib.Config, cores: int) -> _Size:
     return _Size(actor.num_actors)
   of_cores = wording.counted(cores, 'core')
   reason = f'one for each of {of_cores}'
-  if config.actor.synchronisation != 'none':
+  if actor.synchronisation != 'none':
     reason = (f'{of_cores}, such that their environments play a batch of '
               f'{config.learner.batch_size}')
   elif actor.env_processes:
@@ -86,7 +86,7 @@ def _envs(config: config_lib.Config, num_processes: int) -> _Size:
   actor = config.actor
   if actor.num_envs is not None:
     return _Size(actor.num_envs)
-  if config.actor.synchronisation != 'none':
+  if actor.synchronisation != 'none':
     batch_size = config.learner.batch_size
     return _Size(max(1, batch_size // num_processes),
                  f'a batch of {batch_size} in all')
@@ -150,16 +150,15 @@ def num_actors(config: config_lib.Config, room: int) -> int:
   Synchronous ones play one batch, so they are a divisor of its size; `room` is
   ignored if `ActorConfig.num_envs` is set.
   """
-  num_learners, batch_size = (
-      config.learner.num_learners, config.learner.batch_size)
+  learner = config.learner
   if config.actor.synchronisation == 'none':
-    return max(1, room // num_learners) * num_learners
+    return max(1, room // learner.num_learners) * learner.num_learners
   if config.learner_plays:
     return 1
   if config.actor.num_envs is not None:
-    return max(1, batch_size // config.actor.num_envs)
-  most = min(batch_size, max(1, room))
-  return max(n for n in range(1, most + 1) if batch_size % n == 0)
+    return max(1, learner.batch_size // config.actor.num_envs)
+  most = min(learner.batch_size, max(1, room))
+  return max(n for n in range(1, most + 1) if learner.batch_size % n == 0)
 
 
 def _shared_evenly(num_envs: int, num_processes: int, num_levels: int,
@@ -178,27 +177,25 @@ def _shared_evenly(num_envs: int, num_processes: int, num_levels: int,
 def _check(config: config_lib.Config, num_processes: int,
            num_envs: int) -> None:
   """Raises ConfigError if a learner, level or process would have no work."""
-  num_learners, batch_size = (
-      config.learner.num_learners, config.learner.batch_size)
+  actor, learner = config.actor, config.learner
   environments = wording.counted(num_envs, 'environment')
-  if num_processes < num_learners:
+  if num_processes < learner.num_learners:
     raise config_lib.ConfigError(
-        f'{num_learners} learners cannot share '
+        f'{learner.num_learners} learners cannot share '
         f'{wording.counted(num_processes, "actor process")}; raise '
-        f'ActorConfig.num_actors to {num_learners} at least')
-  if (config.actor.synchronisation != 'none'
-      and num_processes * num_envs != batch_size):
+        f'ActorConfig.num_actors to {learner.num_learners} at least')
+  if (actor.synchronisation != 'none'
+      and num_processes * num_envs != learner.batch_size):
     raise config_lib.ConfigError(
-        f'ActorConfig.synchronisation = {config.actor.synchronisation!r} needs '
-        'an environment for each unroll of an update, but '
+        f'ActorConfig.synchronisation = {actor.synchronisation!r} needs an '
+        'environment for each unroll of an update, but '
         f'{wording.counted(num_processes, "process")} with {environments} each '
-        f'are no batch of {batch_size}; set LearnerConfig.batch_size to '
-        f'{num_processes * num_envs}, or leave out ActorConfig.num_actors and '
-        'ActorConfig.num_envs')
-  env_processes = config.actor.env_processes
-  if env_processes is not None and env_processes > num_envs:
+        f'are no batch of {learner.batch_size}; set LearnerConfig.batch_size '
+        f'to {num_processes * num_envs}, or leave out ActorConfig.num_actors '
+        'and ActorConfig.num_envs')
+  if actor.env_processes is not None and actor.env_processes > num_envs:
     raise config_lib.ConfigError(
-        f'ActorConfig.env_processes is {env_processes}, but '
+        f'ActorConfig.env_processes is {actor.env_processes}, but '
         f'ActorConfig.num_envs gives only {environments}; use that many at '
         'most')
   level = config.environment.level

@@ -210,12 +210,15 @@ def write_json(path: str, contents: Any) -> None:
 def check_writable(path: str, flag: str) -> None:
   """Raises UserError, naming `flag`, if no file can be written to `path`.
 
-  Call it before hours of work. It writes another file beside, and removes it.
+  Call it before hours of work. It makes the file's directory if that is
+  missing, writes another file there, and removes it.
   """
   trial = f'{path}.{os.getpid()}'  # Another process may be writing `new_path`.
   try:
     if os.path.exists(path) and not os.path.isfile(path):
       raise OSError(errno.EINVAL, 'not a regular file')
+    if not exists(directory := os.path.dirname(path) or '.'):
+      make_directory(directory)
     write(trial, b'to be removed')
     remove(trial)
   except OSError as error:

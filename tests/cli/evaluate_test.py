@@ -387,7 +387,7 @@ def test_suite_that_cannot_be_played_is_refused_in_one_line(
      "'pongg' is no level of Atari-57; did you mean atari/pong?"),
     (['--suite=atari57', '--video=x.mp4'], '--video films one level'),
     (['--suite=atari57', '--output={run}/x.md'], 'choose another ending'),
-    (['--output={run}/no/such/x.json'], '(No such file or directory); choose'),
+    (['--output=/proc/no/x.json'], '(No such file or directory); choose'),
     (['--record={run}'], '(not a regular file); choose another --record'),
     (['--record', '--gin_binding=AgentConfig.hidden_size = 4'],
      "--record is for scores of the run's own config; leave out --gin_binding"),

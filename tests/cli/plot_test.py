@@ -95,7 +95,7 @@ def test_pattern_of_seeds_is_one_curve_with_an_interval(tmp_path, call, capsys):
 @pytest.mark.parametrize('arguments, words', [
     (['--metric=episode_retrun'], 'did you mean episode_return?'),
     (['--output=x.nope'], 'pictures cannot be written as .nope; choose one of'),
-    (['--csv=no/such/x.csv'], 'choose another --csv'),
+    (['--csv=/proc/no/x.csv'], 'choose another --csv'),
     (['--output=gs://b/x.png'], 'must be a path, but is gs://b/x.png'),
     (['--group_by=sed'], 'did you mean seed?'),
     (['--group_by=seed'], 'config.gin, which says how to group'),

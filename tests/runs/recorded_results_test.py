@@ -26,9 +26,8 @@ def _run(tmp_path):
   run_dir.mkdir()
   config = config_lib.Config(experiment=config_lib.ExperimentConfig(seed=7))
   (run_dir / 'config.gin').write_text(gin_config.dumps(config))
-  rows = [{'frames': 1000, 'updates': 1, 'secs': 30.},
-          {'frames': 2000, 'updates': 2, 'secs': 90.},
-          {'frames': 3000, 'updates': 3, 'secs': 150.}]
+  rows = [{'frames': 1000 * n, 'updates': n, 'secs': 60. * n - 30}
+          for n in (1, 2, 3)]
   (run_dir / 'metrics.jsonl').write_text(
       ''.join(json.dumps(row) + '\n' for row in rows))
   for machine in 'first', 'second':
@@ -42,7 +41,7 @@ def test_result_has_the_origin_of_its_run(run):
   assert result == recorded_results.Result(
       task='atari/pong', config='my own/pong.gin', config_hash=hashlib.sha256(
           (run / 'config.gin').read_bytes()).hexdigest()[:12],
-      seed=7, frames=2000, updates=2, minutes=1.5, machine='first',
+      seed=7, frames=2000, updates=2, minutes=1.5, machine='first; second',
       score=19.255, standard_error=0.1, games=200, protocol='evaluation',
       commit='abc-dirty', command="impala-tf train 'my own/pong.gin'",
       curve=os.path.relpath(run))
@@ -57,8 +56,7 @@ def test_result_has_the_origin_of_its_run(run):
 def test_config_is_recorded_by_its_file(run, words, config):
   (run / 'history.jsonl').unlink()
   history.add(str(run), command=f'impala-tf train {words}')
-  assert recorded_results.of_evaluation(
-      str(run), _EVALUATION).config == config
+  assert recorded_results.of_evaluation(str(run), _EVALUATION).config == config
 
 
 def test_run_without_history_and_rows_has_gaps(run, tmp_path):
@@ -86,13 +84,14 @@ def test_second_evaluation_replaces_the_first_by_the_same_protocol(
   config = other / 'config.gin'
   config.write_text(config.read_text().replace('= 7\n', '= 8\n'))
   for result in (of(), of(level='atari/breakout'), of(trained_frames=3000),
-                 of(deterministic=True), of(f'{run}/../run/', mean=20.),
-                 of(other)):
+                 of(deterministic=True), of(other)):
     recorded_results.add(path, result)
+  history.add(str(run), machine='third', commit='def', command='x')
+  recorded_results.add(path, of(f'{run}/../run/', mean=20.))
   assert [(r.task, r.frames, r.score) for r in recorded_results.read(path)] == [
       ('atari/breakout', 2000, 19.255), ('atari/pong', 3000, 19.255),
-      ('atari/pong', 2000, 19.255), ('atari/pong', 2000, 20.),
-      ('atari/pong', 2000, 19.255)]
+      ('atari/pong', 2000, 19.255), ('atari/pong', 2000, 19.255),
+      ('atari/pong', 2000, 20.)]
 
 
 def test_no_result_is_lost_if_processes_add_at_once(run, tmp_path):

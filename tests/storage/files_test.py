@@ -20,8 +20,9 @@ def _base(request, tmp_path):
 
 
 def test_file_comes_back_and_is_replaced(base):
-  files.make_directory(base)
   path = f'{base}/x'
+  files.check_writable(path, '--f')
+  assert files.exists(base) and files.names(base) == []
   for content in (b'', b'one\n', b'\x00\xff' * 100_000, b'two'):
     files.write(path, content)
     assert files.read(path) == content
@@ -51,8 +52,9 @@ def test_what_is_not_there_says_so(base):
 
 
 @pytest.mark.parametrize('path, cause', [
-    ('{}/no/x', 'No such file'), ('{}', 'regular'), ('{}/x/x', 'Not a direct'),
-    ('file://{}/no/x', 'No such file'), ('/dev/null', 'regular')])
+    ('{}', 'regular'), ('{}/x/x', 'Not a direct'),
+    ('{}/x/no/x', 'Not a direct'), ('file://{}/x/x', 'Not a direct'),
+    ('/dev/null', 'regular'), ('/proc/no/x', 'No such file')])
 def test_path_that_cannot_be_written_is_refused(tmp_path, path, cause):
   for name in ('x', 'x.new'):  # The second is another process's.
     (tmp_path / name).write_text('as it was')

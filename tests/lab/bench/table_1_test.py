@@ -22,7 +22,7 @@ _ROWS = list(table_1.PAPER_TABLE_1)
     (['--together=1'], '--together must be at least 2'),
     (['--tasks=pong,pnog'], "between them, but has 'pnog'"),
     (['--rows=a3c,dqn'], "between them, but has 'dqn'"),
-    (['--json=/no/result.json'], '/no/result.json cannot be written')])
+    (['--json=/proc/no/a.json'], '/proc/no/a.json cannot be written')])
 def test_bad_input_is_refused_before_anything_starts(refused, arguments, words):
   assert words in refused(table_1.main, *arguments)
 
