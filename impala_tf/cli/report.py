@@ -42,10 +42,10 @@ _ANCESTRY = (
     '(appendix F).')
 _COMPARISON = (
     'Final returns (means over the last tenth of the frames) of the best '
-    'member and of the best run. Both are the best by these: runs of a sweep '
-    'have no fitness, by which the best member is told elsewhere. Lines are '
-    'means over seeds, their bands bootstrap intervals of 95 %; the range '
-    'behind a mean difference is the 95 % t interval of the pairs of a seed.')
+    'finished member and run, and means of all finished ones (their number). '
+    'The best are so by these returns: runs of a sweep have no fitness. Lines '
+    'are means over seeds, bands bootstrap intervals of 95 %; the range behind '
+    'a mean difference is the 95 % t interval of the pairs of a seed.')
 
 
 def _parse_args() -> argparse.Namespace:

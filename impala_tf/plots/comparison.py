@@ -62,10 +62,9 @@ def _finished(path: str) -> dict[tuple, list[results_lib.Result]]:
   """Groups finished runs by task, variant and seed, the best first."""
   found: dict[tuple, list[results_lib.Result]] = {}
   for result in sweep_directory.read_results(path):
-    if result.status == results_lib.FINISHED and (
-        result.final_return is not None):
-      found.setdefault((result.run.task, result.run.variant, result.run.seed),
-                       []).append(result)
+    run, final = result.run, result.final_return
+    if result.status == results_lib.FINISHED and final is not None:
+      found.setdefault((run.task, run.variant, run.seed), []).append(result)
   for results in found.values():
     results.sort(key=operator.attrgetter('final_return'), reverse=True)
   return found
@@ -75,10 +74,10 @@ def table(found: Pairs) -> str:
   """Returns a table of pairs' returns, with each task's mean and t interval."""
   rows = []
 
-  def add(title, seed, member, setting, returns, differences):
+  def add(title, seed, member, setting, returns, differences, numbers):
     best, run, members, runs = (f'{value:.2f}' for value in returns)
     rows.append([title, seed, best, member, run, setting, differences[0],
-                 members, runs, differences[1]])
+                 members + numbers[0], runs + numbers[1], differences[1]])
 
   for title, seeds in found.items():
     returns = np.array([pair.returns for pair in seeds])
@@ -86,13 +85,14 @@ def table(found: Pairs) -> str:
     for pair, of_pair in zip(seeds, differences):
       add(title, str(pair.seed), pair.members[0].run.setting,
           pair.runs[0].run.setting, pair.returns,
-          [f'{difference:+.2f}' for difference in of_pair])
+          [f'{difference:+.2f}' for difference in of_pair],
+          [f' ({len(results)})' for results in (pair.members, pair.runs)])
     band = intervals.t_band(differences, [''] * len(seeds), _CONFIDENCE)
     texts = [f'{centre:+.2f}' for centre in band.centre]
     if band.low is not None and band.high is not None:
       texts = [f'{text} ({low:+.2f} to {high:+.2f})'
                for text, low, high in zip(texts, band.low, band.high)]
-    add(f'**{title}**', 'mean', '', '', returns.mean(axis=0), texts)
+    add(f'**{title}**', 'mean', '', '', returns.mean(axis=0), texts, ['', ''])
   return suite_tables.table(
       ['task', 'seed', 'best member', 'member', 'best run', 'setting',
        'difference', 'all members', 'all runs', 'difference'], rows)
