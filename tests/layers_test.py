@@ -40,9 +40,6 @@ ORDER = [*([f'impala_tf.{name}' for name in layer] for layer in PRODUCT),
 LAYER_OF = {entry: i for i, layer in enumerate(ORDER) for entry in layer}
 
 TOPS = ('impala_tf', 'lab')
-# Outside of rooms.
-FLAT_MODULES = {'impala_tf.types', 'impala_tf.__main__', 'lab.prose',
-                'lab.site_sources'}
 MAX_FUNCTION_LINES = 60  # Without the docstring.
 
 # Modules that maths/ may import, and code that it may not have.
@@ -68,8 +65,6 @@ PATHS = {
     for top in TOPS
     for path in sorted((ROOT / top).rglob('*.py'))}
 TREES = {name: ast.parse(path.read_text()) for name, path in PATHS.items()}
-ROOMS = [name for name, path in PATHS.items()
-         if path.name == '__init__.py' and name.count('.') == 1]
 
 
 class _WithoutTypes(ast.NodeTransformer):
@@ -123,9 +118,8 @@ def _imported_entries(module):
 
 
 def test_all_rooms_and_flat_modules_have_a_layer():
-  entries = {_entry(m) for m in MODULES}
-  assert entries == LAYER_OF.keys(), 'add it to the order above'
-  assert entries - set(ROOMS) == FLAT_MODULES
+  assert {_entry(m) for m in MODULES} == LAYER_OF.keys(), (
+      'add it to the order above')
 
 
 # Imports.
@@ -168,48 +162,6 @@ def test_package_and_config_need_the_standard_library_only():
   program = ('import sys; sys.path.insert(0, sys.argv[1]); '
              'import impala_tf.config')
   subprocess.run([sys.executable, '-I', '-S', '-c', program, ROOT], check=True)
-
-
-# Docstrings of rooms.
-
-
-def _sentences(room):
-  """Splits the docstring of a room into its sentences."""
-  docstring = ast.get_docstring(TREES[room]) or ''
-  return [' '.join(s.split()) for s in re.split(r'(?<=\.)\s+', docstring) if s]
-
-
-def _permitted(room):
-  """Lists the entries that a room's docstring says it may import."""
-  top = room.split('.')[0]
-  _, permission = _sentences(room)
-  names = re.findall(r'`([\w.]+)`', permission)
-  return [n if n in PATHS else f'{top}.{n}' for n in names]
-
-
-@pytest.mark.parametrize('room', ROOMS)
-def test_room_says_what_belongs_there_and_may_import_lower_layers(room):
-  sentences = _sentences(room)
-  assert len(sentences) == 2, f'{room}: two sentences, not {len(sentences)}'
-  assert sentences[1].startswith('May import ')
-  for entry in _permitted(room):
-    if entry == 'impala_tf' and room.startswith('lab.'):
-      continue  # All of it is below.
-    assert entry in LAYER_OF, f'{room} names {entry}, which is in no layer'
-    assert LAYER_OF[entry] < LAYER_OF[room], f'{room} is not above {entry}'
-
-
-@pytest.mark.parametrize('room', ROOMS)
-def test_room_imports_what_it_says_only(room):
-  permitted = _permitted(room)
-  for module in PATHS:
-    if _entry(module) == room:
-      wrong = [entry for entry in _imported_entries(module)
-               if not _is_or_is_in(entry, permitted)]
-      assert not wrong, f'{room}/__init__.py does not name {", ".join(wrong)}'
-
-
-# Purity.
 
 
 @pytest.mark.parametrize('module', [

@@ -240,11 +240,10 @@ for name in ('laser/catch_delayed', *sweep.tasks.values()):
 def test_examples_of_the_page_run(tmp_path, monkeypatch):
   from tests.fixtures import trained_runs  # Needs Reverb, unlike the others.
   monkeypatch.chdir(tmp_path)
-  small = {'agent': impala_tf.AgentConfig(torso='mlp', hidden_size=4)}
   for name, level in (('cartpole', 'gym/CartPole-v1'), ('pong', 'atari/pong')):
     path = tmp_path / 'runs' / name
     path.mkdir(parents=True)
-    trained_runs.make(path, level, **small)
+    trained_runs.make(path, level)
   examples = re.findall(r'^```python\n(.*?)^```', PAGES[0].read_text(),
                         re.M | re.S)
   assert len(examples) == 3

@@ -1,5 +1,1 @@
-"""A3C and its siblings: workers that share parameters without locks.
-
-May import `config`, `maths`, `storage`, `types`, `optimizers`, `runtime`,
-`runs`, `comms`, `envs`, `agents`, `algorithms` and `core`.
-"""
+"""A3C and its siblings: workers that share parameters without locks."""

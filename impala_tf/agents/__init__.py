@@ -1,4 +1,1 @@
-"""Networks, the agents built of them, and acting on NumPy batches.
-
-May import `config`, `maths`, `storage`, `types`, `runtime` and `envs`.
-"""
+"""Networks, the agents built of them, and acting on NumPy batches."""

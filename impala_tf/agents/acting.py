@@ -22,7 +22,7 @@ class EpisodeCounter:
 
   def __init__(self, num_envs: int, reward_scale: float = 1.):
     self._reward_scale = np.float32(reward_scale)
-    self._return = np.zeros(num_envs, np.float32)
+    self._return = np.zeros(num_envs)  # In float32 long sums stop growing.
     self._steps = np.full(num_envs, -1, np.int32)  # `reset` is no step.
     self._ended = np.zeros(num_envs, bool)
     self._was_truncated = np.zeros(num_envs, bool)
@@ -56,7 +56,7 @@ class EpisodeCounter:
                 timestep.reward * self._reward_scale),
         discount=timestep.discount,
         observation=timestep.observation,
-        episode_return=self._return[rows],
+        episode_return=self._return[rows].astype(np.float32),
         episode_steps=self._steps[rows],
         **side_channels._asdict())
 

@@ -1,6 +1,6 @@
 """A trained agent that acts on single observations or batches of them."""
 
-from typing import Any, Sequence
+from typing import Any
 
 import dm_env
 import numpy as np
@@ -48,7 +48,7 @@ class TrainedPolicy:
     self._is_first = np.ones(1, bool)
 
   def act(self, observation: Any, *, reward: Any = None,
-          instruction: None | str | Sequence[str] = None, features: Any = None,
+          instruction: Any = None, features: Any = None,
           action_mask: Any = None) -> int | np.ndarray:
     """Chooses the action for an observation, or for a batch of them.
 
@@ -59,9 +59,10 @@ class TrainedPolicy:
     Args:
       observation: one that a Gymnasium environment gave in training, or one of
         `loaded.observation_spec` that was made of it.
-      reward: reward of the last action, not clipped. Agents with an LSTM need
-        it at all steps but the first of an episode; others ignore it.
-      instruction: text for agents that read instructions.
+      reward: reward of the last action, not clipped, but multiplied by
+        `EnvironmentConfig.reward_scale`. Agents with an LSTM need it at all
+        steps but the first of an episode; others ignore it.
+      instruction: text for agents that read instructions, or its word ids.
       features: numbers beside an image, [F], unless the environment's
         observation brings them along.
       action_mask: legal actions as in the environment's `info['action_mask']`,
@@ -71,8 +72,8 @@ class TrainedPolicy:
       The action as `step` of a Gymnasium environment takes it. It is an int for
       one discrete action, else a NumPy array; with leading [E] for a batch.
       Discrete actions count from 0: add `action_space.start` if that is
-      another. Only agents from before continuous actions were scaled act
-      unclipped.
+      another. Continuous ones are clipped to their bounds, unless the run has
+      `EnvironmentConfig.converted = False`.
 
     Raises UserError, in one line, if an argument does not fit.
     """
@@ -172,7 +173,7 @@ class TrainedPolicy:
           f'{list(shape)}, but is {_describe(rewards)}')
     return rewards
 
-  def _word_ids(self, instruction: None | str | Sequence[str]) -> Any:
+  def _word_ids(self, instruction: Any) -> Any:
     """Returns word ids of instructions, int32 [E, L]; () if none are read."""
     length = self.loaded.config.instruction_length
     texts = [instruction] if isinstance(instruction, str) else instruction
@@ -187,8 +188,8 @@ class TrainedPolicy:
           f'{given}')
     ids = np.full([num_envs, length], word_ids.PADDING, np.int32)
     for row, text in zip(ids, texts):
-      words = word_ids.word_ids(text)[:length]
-      row[:len(words)] = words
+      words = word_ids.word_ids(text) if isinstance(text, str) else text
+      row[:len(words)] = words[:length]
     return ids
 
   def _features(self, features: Any) -> Any:
@@ -253,8 +254,14 @@ def _converted(convert: spaces.Converter, observation: Any
                ) -> tuple[Any, Any, Any]:
   """Converts one observation of the space, or several in a list or array.
 
-  Returns the agent's observation, features or None, and mask or None.
+  Returns the agent's observation, features or None, and mask or None. Raises
+  SpaceError for another, and for an array that was converted already.
   """
+  spec = convert.observation_spec
+  if (isinstance(observation, np.ndarray) and observation.dtype == spec.dtype
+      and observation.shape[-len(spec.shape):] == spec.shape
+      and 'Box' not in convert.description()[0]):
+    raise spaces.SpaceError('is converted already')
   try:
     one = convert(observation)
     return (one.observation, one.features if convert.num_features else None,

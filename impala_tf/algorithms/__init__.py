@@ -1,5 +1,1 @@
-"""Learning algorithms, and the table of their names.
-
-May import `config`, `maths`, `suites`, `types`, `optimizers`, `runtime` and
-`agents`.
-"""
+"""Learning algorithms, and the table of their names."""

@@ -1,6 +1,1 @@
-"""Programs that users run, one module for each verb, and shared parts.
-
-May import `config`, `maths`, `storage`, `suites`, `sweeps`, `runtime`, `runs`,
-`comms`, `envs`, `agents`, `algorithms`, `core`, `pbt`, `roles`, `plots` and
-`ray_cluster`.
-"""
+"""Programs that users run, one module for each verb, and shared parts."""

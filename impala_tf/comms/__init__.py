@@ -1,4 +1,1 @@
-"""Communication: packed unrolls, calls of Reverb, tables, shared memory.
-
-May import `config`, `types` and `runtime`.
-"""
+"""Communication: packed unrolls, calls of Reverb, tables, shared memory."""

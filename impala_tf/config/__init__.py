@@ -1,7 +1,4 @@
-"""Options of a run: frozen dataclasses with units and range checks.
-
-May import no other module of the project, and the standard library only.
-"""
+"""Options of a run: frozen dataclasses with units and range checks."""
 
 from impala_tf.config.actor import ActorConfig as ActorConfig
 from impala_tf.config.agent import AgentConfig as AgentConfig

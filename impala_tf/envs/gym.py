@@ -58,7 +58,7 @@ def _check(env_id: str) -> None:
   if user_modules.sources() and gymnasium:
     try:
       gymnasium.spec(env_id.rpartition(':')[2])
-    except gymnasium.error.UnregisteredEnv as error:
+    except gymnasium.error.Error as error:
       raise _cannot_be_made(level, error) from error
 
 
@@ -259,11 +259,12 @@ def _maker(level: str, env_id: str, kwargs: Mapping[str, Any],
     with _as_config_error(level, kwargs):
       # A copy for each, since some constructors change their arguments.
       own = copy.deepcopy(dict(kwargs))
-      env = (gymnasium.make(env_id, **_render_mode(gymnasium, env_id), **own)
-             if make is None else make(seed, **own))
+      env = (make(seed, **own) if make else gymnasium.make(
+          env_id, **{**_render_mode(gymnasium, env_id), **own}))
     try:
       with _as_config_error(level):
-        first_resets[i] = env.reset(seed=seed)
+        # Two values, as Gymnasium has them.
+        first_resets[i] = _, _ = env.reset(seed=seed)
     except BaseException:
       serial.close(env)
       raise

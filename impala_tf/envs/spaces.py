@@ -180,7 +180,8 @@ def _to_data(space: Any) -> dict[str, Any]:
   if kind == 'Tuple':
     return {kind: [_to_data(part) for part in space.spaces]}
   if kind == 'Box':
-    return {kind: [float(space.low.min()), float(space.high.max()),
+    # As Python's numbers: float64 would round the largest int64 up.
+    return {kind: [space.low.min().item() + 0, space.high.max().item() + 0,
                    list(space.shape), str(space.dtype)]}
   return {kind: {name: np.asarray(getattr(space, name)).tolist()
                  for name in _ARGUMENTS[kind]}}

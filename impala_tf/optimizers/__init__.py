@@ -1,4 +1,1 @@
-"""RMSProp, and hyper-parameters that are kept in variables.
-
-May import `config`.
-"""
+"""RMSProp, and hyper-parameters that are kept in variables."""

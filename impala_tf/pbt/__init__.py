@@ -1,4 +1,1 @@
-"""Population based training (appendix F): rules, records and a member.
-
-May import `config`, `storage`, `suites`, `types`, `runtime` and `core`.
-"""
+"""Population based training (appendix F): rules, records and a member."""

@@ -1,4 +1,1 @@
-"""Pictures and tables of finished runs, beside the papers' scores.
-
-May import `config`, `storage`, `suites`, `sweeps`, `runs` and `pbt`.
-"""
+"""Pictures and tables of finished runs, beside the papers' scores."""

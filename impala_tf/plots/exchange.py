@@ -4,8 +4,11 @@ from typing import Any, Sequence
 
 from impala_tf import config as config_lib
 from impala_tf.plots import groups
+from impala_tf.plots import intervals
 from impala_tf.plots import runs as runs_lib
 from impala_tf.suites import levels as levels_lib
+
+_STEPS = 100  # Of a curve.
 
 
 def _by_algorithm(run_dirs: Sequence[str]
@@ -29,7 +32,8 @@ def _by_algorithm(run_dirs: Sequence[str]
 def _score(run: runs_lib.Run, is_normalised: bool = False) -> float:
   """Returns a run's score on its one level, or that of a suite normalised.
 
-  It is that of the evaluation, or of the last training games without one.
+  It is that of the evaluation by the protocol, or of the last training games
+  without one.
   """
   if len(run.levels) > 1:
     raise config_lib.UserError(
@@ -39,7 +43,8 @@ def _score(run: runs_lib.Run, is_normalised: bool = False) -> float:
   suite = levels_lib.suite_of(level)
   played = level, suite.scored_level(level) if suite else level
   scores = [result['mean'] for name, result in run.results.items()
-            if name in played] or [value for _, value in run.curve(level)]
+            if name in played and not runs_lib.note(result)]
+  scores = scores or [value for _, value in run.curve(level)]
   if not scores:
     raise config_lib.UserError(
         f'{run.label} has neither an evaluation nor a return of {level} yet; '
@@ -74,18 +79,27 @@ def rliable(run_dirs: Sequence[str]) -> dict[str, list[list[float]]]:
 def marl_eval(run_dirs: Sequence[str]) -> dict[str, Any]:
   """Returns curves by domain, task, algorithm and seed (Gorsane et al. 2022).
 
-  Steps are environment frames. The absolute metric is that of `_score`.
+  Steps are environment frames, the same for all runs of a level: marl-eval
+  takes those of the first. The absolute metric is that of `_score`.
   """
   contents: dict[str, Any] = {}
-  for name, levels in _by_algorithm(run_dirs).items():
-    for level, seeds in levels.items():
-      domain, _, task = level.rpartition('/')
-      of_task = contents.setdefault(domain or level, {}).setdefault(task, {})
-      of_task[name] = {f'seed_{seed}': {
-          **{f'step_{i}': {'step_count': frames, 'return': [value]}
-             for i, (frames, value) in enumerate(run.curve(level))},
+  algorithms = _by_algorithm(run_dirs)
+  for level in sorted(set().union(*algorithms.values())):
+    runs = [(name, seed, run) for name, levels in algorithms.items()
+            for seed, run in sorted(levels.get(level, {}).items())]
+    curves = [run.curve(level) for *_, run in runs]
+    if not all(curves):
+      raise config_lib.UserError(
+          f'not all runs of {level} have returns in their metrics.jsonl; name '
+          'only runs that have')
+    x, values = intervals.on_common_axis(curves, _STEPS)
+    domain, _, task = level.rpartition('/')
+    of_task = contents.setdefault(domain or level, {}).setdefault(task, {})
+    for (name, seed, run), returns in zip(runs, values):
+      of_task.setdefault(name, {})[f'seed_{seed}'] = {
+          **{f'step_{i}': {'step_count': round(frames), 'return': [value]}
+             for i, (frames, value) in enumerate(zip(x, returns.tolist()))},
           'absolute_metrics': {'return': [_score(run)]}}
-                       for seed, run in sorted(seeds.items())}
   return contents
 
 

@@ -8,6 +8,7 @@ from impala_tf import config as config_lib
 from impala_tf.plots import runs as runs_lib
 from impala_tf.runs import gin_config
 from impala_tf.runs import hparams
+from impala_tf.runs import metrics
 from impala_tf.runs import run_directory
 from impala_tf.storage import files
 from impala_tf.suites import levels as levels_lib
@@ -48,7 +49,7 @@ def make(run_dirs: Sequence[str], way: str | None) -> Groups:
     return {'all': list(run_dirs)}
   if way in (None, 'directory'):
     found = _gather(run_dirs, str if way is None else (
-        lambda run_dir: os.path.dirname(os.path.abspath(run_dir))))
+        lambda run_dir: os.path.dirname(os.path.abspath(_run_of(run_dir)))))
     return dict(zip(runs_lib.labels(list(found)), found.values()))
   values = {run_dir: values_of(run_dir) for run_dir in run_dirs}
   for run_dir in run_dirs:
@@ -99,10 +100,16 @@ def _order(value: Any) -> tuple:
 
 def values_of(run_dir: str) -> dict[str, Any]:
   """Reads the value of each option of a run; empty without a config."""
-  head, tail = os.path.split(run_dir.rstrip('/'))
-  path = gin_config.config_path(
-      head if tail == run_directory.EVALUATION else run_dir)
+  path = gin_config.config_path(_run_of(run_dir))
   return hparams.values(gin_config.load(path)) if files.exists(path) else {}
+
+
+def _run_of(path: str) -> str:
+  """Returns the directory of a run, given that or a path of its rows."""
+  for name in (metrics.FILE_NAME, run_directory.EVALUATION):
+    head, tail = os.path.split(path.rstrip('/'))
+    path = head if tail == name else path
+  return path
 
 
 def _named(option: str, value: Any) -> str:

@@ -120,10 +120,11 @@ def on_common_axis(curves: Sequence[Sequence[tuple[float, float]]],
   """Interpolates N curves at P points of the x range that all of them share.
 
   Curves are points (x, y) in the order of x. Returns x float [P] and y float
-  [N, P]; P is 0 if the curves have no x in common.
+  [N, P]; P is 1 if the curves have one x in common, and 0 if they have none.
   """
   arrays = [np.array(points, dtype=np.float64).T for points in curves]
   low = max(x[0] for x, _ in arrays)
   high = min(x[-1] for x, _ in arrays)
-  x = np.linspace(low, high, num_points) if low <= high else np.empty(0)
+  num_points = num_points if low < high else int(low == high)
+  x = np.linspace(low, high, num_points)
   return x, np.array([np.interp(x, *array) for array in arrays])

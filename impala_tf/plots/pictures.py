@@ -126,16 +126,19 @@ def share_legend(figure: matplotlib.figure.Figure, columns: int = 3,
                  first: Collection[str] = ()) -> None:
   """Puts one legend above all axes, with each label once, `first` ones first.
 
-  It has fewer columns if it would be too wide. All must be drawn before.
+  It has fewer columns if it would be too wide, and the figure grows by its
+  height. All must be drawn before.
   """
   handles = {label: handle for axes in figure.axes for handle, label in zip(
       *axes.get_legend_handles_labels())}
   names = sorted(handles, key=lambda label: label not in first)
   legend = figure.legend([handles[name] for name in names], names,
                          loc='outside upper center', ncols=columns)
-  if columns > 1 and legend.get_window_extent().width > figure.bbox.width:
+  size = legend.get_window_extent()
+  if columns > 1 and size.width > figure.bbox.width:
     legend.remove()
-    share_legend(figure, columns - 1, first)
+    return share_legend(figure, columns - 1, first)
+  figure.set_figheight(figure.get_figheight() + size.height / figure.dpi)
 
 
 def line_styles(labels: Sequence[str]) -> dict:

@@ -165,6 +165,7 @@ def scores_by_suite(
   """Groups mean raw returns by suite, agent (see `_agents`) and level."""
   found: dict[str, dict[str, suite_lib.Scores]] = {}
   for agent, results in _agents(runs).items():
+    agent += ''.join(sorted({note(result) for result in results.values()}))
     for name, suite in levels_lib.SUITES.items():
       # A level's variant for training stands for it if only that was played.
       scores = {suite.scored_level(level): results[level]['mean']

@@ -1,4 +1,1 @@
-"""Runs and sweeps on a Ray cluster.
-
-May import `config`, `storage`, `suites`, `runtime` and `runs`.
-"""
+"""Runs and sweeps on a Ray cluster."""

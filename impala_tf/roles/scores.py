@@ -23,6 +23,7 @@ SLOW_SECS = 5.  # After which it is said that environments are made.
 _EPISODES = 200  # Games on a level of no suite.
 MAX_ENVS = 32  # Games at once, by default.
 _MAX_SEED = 2**30  # Emulators take an int32, and each has its own.
+_SEED_STEP = 1009  # Between seeds; environment i plays with its seed + i.
 
 
 class Games(NamedTuple):
@@ -68,7 +69,8 @@ def evaluate(run_dir: str | os.PathLike[str], episodes: int | None = None, *,
     checkpoint: 'newest', 'best', or the number of updates of a checkpoint.
     deterministic: whether to take the most probable actions, which the paper
       does not.
-    levels: names of levels; None for the run's own, or their held-out variants.
+    levels: names of levels, or one that may be a list or suite; None for the
+      run's own, or their held-out variants.
     num_envs: most games at once.
 
   Returns:
@@ -84,6 +86,9 @@ def evaluate(run_dir: str | os.PathLike[str], episodes: int | None = None, *,
   from impala_tf.agents import saved  # Imports TensorFlow, which takes seconds.
   if levels is None:
     _, levels = scored_levels(config.environment.level)
+  elif isinstance(levels, str):
+    levels = [levels]
+  levels = [one for level in levels for one in levels_lib.expand(level)]
   scores: dict[str, Score] = {}
 
   def keep(level, result):
@@ -143,14 +148,13 @@ def play_in_turn(games: Games, config: config_lib.Config, levels: Sequence[str],
   from impala_tf.envs import multi_level
 
   def make_environment(level, num_envs):
-    environment = multi_level.make_environment(
-        config.replaced('environment', level=level), num_envs, games.seed,
-        training=False)
-    _check_actions(environment, loaded.agent)
-    return environment
+    return multi_level.make_environment(
+        config.replaced('environment', level=level), num_envs,
+        games.seed * _SEED_STEP % _MAX_SEED, training=False)
 
   for level in levels[1:]:  # All of them, before an hour of games.
-    make_environment(level, 1).close()
+    with stop_signals.Closing(make_environment(level, 1)) as environment:
+      _check_fit(environment, loaded)
   for i, level in enumerate(levels, start=1):
     suite = levels_lib.suite_of(level)
     episodes = games.episodes or (suite.episodes if suite else _EPISODES)
@@ -164,6 +168,7 @@ def play_in_turn(games: Games, config: config_lib.Config, levels: Sequence[str],
     finally:
       slow.cancel()
     with stop_signals.Closing(environment):
+      _check_fit(environment, loaded)
       # Named before it is played and kept before it is closed: some simulators
       # can end the whole process in either.
       print(f'{i} of {len(levels)}: {level}', end=' ', flush=True)
@@ -225,20 +230,33 @@ def _play(games: Games, loaded: Any, environment: Any, episodes: int,
   return {**result, 'returns': played.returns}, played.interruption
 
 
-def _check_actions(environment: Any, agent: Any) -> None:
-  """Raises UserError unless an agent's actions fit the environment.
+def _check_fit(environment: Any, loaded: Any) -> None:
+  """Raises UserError unless an agent's inputs and actions fit an environment.
 
   An action out of range would hang the emulator.
   """
   from impala_tf.maths import distributions
-  policy = distributions.of_actions(environment.action_spec())
-  if policy == agent.distribution:
+  agent, of_level = loaded.agent, environment.side_channel_specs()
+
+  def words(actions, spec, num_features, has_mask):
+    return (str(actions), f'observations {spec.dtype} {list(spec.shape)}',
+            f'{num_features} features', f'{"a" if has_mask else "no"} mask')
+
+  differing = [pair for pair in zip(
+      words(distributions.of_actions(environment.action_spec()),
+            environment.observation_spec(),
+            of_level.features.shape[0] if of_level.features else 0,
+            bool(of_level.action_mask)),
+      words(agent.distribution, loaded.observation_spec, agent.num_features,
+            agent.has_action_mask)) if pair[0] != pair[1]]
+  if not differing:
     return
   remedy = 'choose a run that was trained on it'
   if environment.level.startswith('atari/'):
     remedy = ('for an agent that plays every game, train with '
               'AtariConfig.full_action_set = True, or choose games with '
               '--suite and --levels')
+  has, had = map(', '.join, zip(*differing))
   raise config_lib.UserError(
-      f'{environment.level} has {policy}, but the agent was trained with '
-      f'{agent.distribution}; {remedy}')
+      f'{environment.level} has {has}, but the agent was trained with {had}; '
+      f'{remedy}')

@@ -43,7 +43,7 @@ class TrainingResult(NamedTuple):
 
 
 @output.never_failing()
-def train(config: config_lib.Config | str,
+def train(config: config_lib.Config | str | os.PathLike[str],
           run_dir: str | os.PathLike[str] | None = None, *,
           in_process: bool = False, bindings: Mapping[str, Any] | None = None,
           callbacks: Sequence[Any] = (), allow_changes: bool = False,
@@ -114,13 +114,13 @@ def train(config: config_lib.Config | str,
       run_directory.best_checkpoint(run_dir))
 
 
-def _load(config: config_lib.Config | str, bindings: Mapping[str, Any],
-          in_process: bool) -> config_lib.Config:
+def _load(config: config_lib.Config | str | os.PathLike[str],
+          bindings: Mapping[str, Any], in_process: bool) -> config_lib.Config:
   if in_process:
     bindings = {**bindings, 'ExperimentConfig.in_process': True}
   lines = [f'{name} = {value!r}' for name, value in bindings.items()]
-  if isinstance(config, str):
-    return gin_config.load(config, lines)
+  if not isinstance(config, config_lib.Config):
+    return gin_config.load(os.fspath(config), lines)
   if not lines:
     return config
   with tempfile.NamedTemporaryFile('w', suffix='.gin') as file:

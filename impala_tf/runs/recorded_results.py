@@ -52,7 +52,8 @@ def of_evaluation(run_dir: str, evaluation: Mapping[str, Any]) -> Result:
   starts = [entry for entry in history.read(run_dir) if 'command' in entry]
   command = starts[0]['command'] if starts else ''
   machines, commits = (
-      '; '.join(dict.fromkeys(start.get(name, '') for start in starts))
+      '; '.join(dict.fromkeys(
+          start[name] for start in starts if name in start))
       for name in ('machine', 'commit'))
   row = next((row for row in reversed(metrics.read_rows(run_dir))
               if row['frames'] <= evaluation['trained_frames']), {})

@@ -66,12 +66,17 @@ class EpisodeWindow:
   Episodes with a non-finite return are counted, but not averaged.
   """
 
-  def __init__(self, size: int, num_envs: int = 0):
-    """Starts an empty window on the games of `num_envs` environments."""
+  def __init__(self, size: int, num_envs: int = 0, is_resumed: bool = False):
+    """Starts an empty window on the games of `num_envs` environments.
+
+    All environments begin a game at once, and the first to end are short ones.
+    If the run `is_resumed` they are left out: it had better means before.
+    """
     self._values: dict[str, collections.deque[float]] = collections.defaultdict(
         lambda: collections.deque(maxlen=size))
     self._size = size
     self._num_envs = num_envs
+    self._num_left_out = num_envs if is_resumed else 0
     self.num_episodes = 0
 
   def add(self, is_first: np.ndarray, episode_return: np.ndarray,
@@ -81,7 +86,8 @@ class EpisodeWindow:
     `is_first` says whether x_1 to x_T begin an episode: x_0 was the last of an
     earlier unroll and counted there. Returns are raw; columns are by name.
     """
-    is_known = is_first & np.isfinite(episode_return)
+    is_known = is_first & np.isfinite(episode_return) & (
+        self.num_episodes >= self._num_left_out)
     for name, values in {'episode_return': episode_return, **columns}.items():
       self._values[name].extend(
           values[is_known & (values != metrics_lib.MISSING)].tolist())
@@ -89,10 +95,7 @@ class EpisodeWindow:
 
   @property
   def mean_return(self) -> float | None:
-    """Mean return of a full window; None before `size + num_envs` games ended.
-
-    All environments begin a game at once: the first to end are short ones.
-    """
+    """Mean of a full window's returns; None before `size + num_envs` games."""
     returns = self._values['episode_return']
     is_due = (len(returns) == self._size
               and self.num_episodes >= self._size + self._num_envs)
@@ -230,10 +233,11 @@ class TrainingLog:
     """Opens `metrics.jsonl` and TensorBoard's file for writing."""
     self.failed_saves = 0
     self._writer = metrics_lib.MetricsWriter(self.settings.run_dir)
+    frames = int(self.learner.num_frames.numpy())
     self._episodes = EpisodeWindow(
-        metrics_lib.EPISODE_WINDOW, self.settings.num_envs)
+        metrics_lib.EPISODE_WINDOW, self.settings.num_envs, frames > 0)
     self._num_lost = 0
-    self._interval = Interval(int(self.learner.num_frames.numpy()))
+    self._interval = Interval(frames)
     self._counted_until = self._interval.start
 
   def after_update(self, update: interfaces.Update) -> None:

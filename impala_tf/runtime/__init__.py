@@ -1,4 +1,1 @@
-"""Processes: starting and supervising them, mostly without TensorFlow.
-
-May import `config`, `storage`, `suites`, `types` and `optimizers`.
-"""
+"""Processes: starting and supervising them, mostly without TensorFlow."""

@@ -1,4 +1,1 @@
-"""Files on a disk, behind a URL, or in the package.
-
-May import `config`.
-"""
+"""Files on a disk, behind a URL, or in the package."""

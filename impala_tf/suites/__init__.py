@@ -1,4 +1,1 @@
-"""Suites of levels, with scores of humans, of random play and of papers.
-
-May import `config`.
-"""
+"""Suites of levels, with scores of humans, of random play and of papers."""

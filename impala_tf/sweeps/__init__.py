@@ -1,7 +1,4 @@
-"""Plans of sweeps, which list their runs, and results of the runs.
-
-May import `config`, and the standard library only.
-"""
+"""Plans of sweeps, which list their runs, and results of the runs."""
 
 # Files of sweeps, old ones too, bind `sweeps.SweepConfig`.
 from impala_tf.sweeps.plan import SweepConfig

@@ -1,4 +1,1 @@
-"""Measurements of parts, of whole runs and of many processes.
-
-May import `impala_tf`.
-"""
+"""Measurements of parts, of whole runs and of many processes."""

@@ -1,4 +1,1 @@
-"""The papers' figures and tables, from finished sweeps.
-
-May import `impala_tf`.
-"""
+"""The papers' figures and tables, from finished sweeps."""

@@ -19,17 +19,19 @@ _TASK_NAMES = {'tmaze': 'T-maze'}
 def curve_of(sweep_dir: str, results: Iterable[results_lib.Result],
              confidence: float | None = tables.CONFIDENCE, x: str = 'frames'
              ) -> tuple[np.ndarray, intervals.Band] | None:
-  """Returns the mean return of runs over the range of `x` that all cover.
+  """Averages settings' mean returns over the range of `x` that all runs cover.
 
   `x` is 'frames' or 'secs'; `confidence` None leaves the interval out. Returns
   `x` [P] and the curve; None if no run has a return.
   """
-  found = [points for result in results
+  found = [(result.run.setting, points) for result in results
            if (points := points_of(sweep_dir, result, x))]
   if not found:
     return None
-  common, returns = intervals.on_common_axis(found, _POINTS)
-  return common, _band(returns, confidence)
+  settings, curves = zip(*sorted(found))
+  common, returns = intervals.on_common_axis(curves, _POINTS)
+  return common, tables.band_of_groups(
+      returns, settings, intervals.mean, confidence)
 
 
 def points_of(sweep_dir: str, result: results_lib.Result, x: str = 'frames'
@@ -49,12 +51,6 @@ def rows_of(sweep_dir: str, result: results_lib.Result) -> list[metrics.Row]:
   """Reads the rows of metrics of a sweep's run."""
   return metrics.read_rows(
       str(pathlib.Path(sweep_dir, 'runs', result.run.name)))
-
-
-def _band(values: np.ndarray, confidence: float | None = tables.CONFIDENCE
-          ) -> intervals.Band:
-  """Returns the mean of runs [N, P] with its bootstrap interval."""
-  return intervals.band(values, [''] * len(values), intervals.mean, confidence)
 
 
 def title(task: str) -> str:
@@ -146,21 +142,18 @@ def lags(results: tables.Results):
   """Draws the final return against the policy lag: a line a method."""
   def draw(axes, task):
     for method, name in tables.METHODS.items():
-      by_lag = {lag: finals for lag in tables.LAGS if (finals := [
-          r.final_return for r in results_lib.select(
-              results, task, f'{method}_lag_{lag}')
-          if r.final_return is not None])}
       # Runs of each lag are others: an interval at each lag by itself.
-      bands = [_band(np.array(finals)[:, np.newaxis])
-               for finals in by_lag.values()]
-      if not bands:
+      by_lag = {lag: band for lag in tables.LAGS if (
+          band := tables.mean_band(results_lib.select(
+              results, task, f'{method}_lag_{lag}')))}
+      if not by_lag:
         continue
-      has_interval = all(band.low is not None for band in bands)
+      has_interval = all(band.low is not None for band in by_lag.values())
       pictures.draw_band(
           axes, np.array([tables.LAGS.index(lag) for lag in by_lag]),
           intervals.Band(*(
               np.concatenate(parts) if i == 0 or has_interval else None
-              for i, parts in enumerate(zip(*bands)))),
+              for i, parts in enumerate(zip(*by_lag.values())))),
           label=name, marker='o', markersize=4)
     axes.set_xticks(range(len(tables.LAGS)), tables.LAGS)
 

@@ -34,7 +34,8 @@ PAPERS = 'IMPALA (shallow)'  # Its experts, after 200 million frames.
 _TABLE = re.compile(r'(<!-- scores: (.*?) -->\n).*?(<!-- end of scores -->)',
                     re.DOTALL)
 _UNSAID = re.compile(  # The same task in another run.
-    r'ExperimentConfig\.(seed|total_frames|in_process) = ')
+    r'(ExperimentConfig\.(seed|total_frames|in_process)|'
+    r'EnvironmentConfig\.level) = ')
 # Aggregates of human-normalised scores, float [N, P] to [P]: Agarwal et al.
 # 2021, section 4.3. The optimality gap is what is missing to the human's score.
 _AGGREGATES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
@@ -128,11 +129,11 @@ def aggregates(results: Results) -> str:
   """
   atari = [r for r in results if r.task.startswith('atari/')
            and r.protocol == recorded_results.SAMPLED
-           and 'atari57' not in r.config]
+           and r.config.startswith(('configs/atari/', 'configs/atari.gin'))]
   rows = []
   for millions, group in itertools.groupby(
       sorted(atari, key=lambda r: r.frames), lambda r: round(r.frames / 1e6)):
-    runs = list(group)
+    runs = sorted(group, key=lambda r: r.task)
     suite = levels_lib.SUITES['atari57']
     games = list(dict.fromkeys(r.task for r in runs))
     if len(games) < 2:  # Nothing to aggregate.
@@ -144,8 +145,8 @@ def aggregates(results: Results) -> str:
         (f'after {millions} million frames', ours, [r.task for r in runs]),
         ("the paper's, the same games", papers, games)):
       rows.append([who, str(len(games))] + [
-          tables.cell(intervals.band(np.array(values)[:, np.newaxis], strata,
-                                     aggregate, tables.CONFIDENCE))
+          tables.cell(tables.band_of_groups(
+              np.array(values)[:, np.newaxis], strata, aggregate))
           for aggregate in _AGGREGATES.values()])
   return tables.markdown(['human-normalised', 'games', *_AGGREGATES], rows)
 

@@ -78,6 +78,20 @@ def arms_of(results: Results) -> dict[str, str]:
   return arms
 
 
+def band_of_groups(values: np.ndarray, groups: Sequence[str],
+                   aggregate: Callable[[np.ndarray], np.ndarray],
+                   confidence: float | None = CONFIDENCE) -> intervals.Band:
+  """Aggregates the means of groups of runs, with a bootstrap interval.
+
+  `values` [N, P] are of runs, those of a group in a row; runs are drawn within
+  each group. `aggregate` takes means [..., G, P] of groups to [..., P].
+  """
+  sizes = [len(list(group)) for _, group in itertools.groupby(groups)]
+  starts = np.cumsum([0, *sizes[:-1]])  # Of each group.
+  return intervals.band(values, groups, lambda drawn: aggregate(
+      np.add.reduceat(drawn, starts, axis=-2) / np.vstack(sizes)), confidence)
+
+
 def best_band(results: Results, num_settings: int
               ) -> intervals.Band | None:
   """Computes the mean of the best settings with a bootstrap interval.
@@ -89,16 +103,11 @@ def best_band(results: Results, num_settings: int
   returns = results_lib.seed_returns(results)
   if not returns:
     return None
-  sizes = [len(values) for values in returns.values()]
-  starts = np.cumsum([0, *sizes[:-1]])  # Of each setting.
-
-  def best_mean(values):
-    means = np.add.reduceat(values, starts, axis=-2) / np.vstack(sizes)
-    return np.sort(means, axis=-2)[..., -num_settings:, :].mean(axis=-2)
-
-  return intervals.band(
+  return band_of_groups(
       np.array([list(itertools.chain(*returns.values()))]).T,
-      np.repeat(list(returns), sizes).tolist(), best_mean, CONFIDENCE)
+      [name for name, values in returns.items() for _ in values],
+      lambda means: intervals.mean(
+          np.sort(means, axis=-2)[..., -num_settings:, :]))
 
 
 def mean_band(results: Results) -> intervals.Band | None:

@@ -1,4 +1,1 @@
-"""The learner's update as an XLA program, for machines without TensorFlow.
-
-May import `impala_tf` and `lab.bench`.
-"""
+"""The learner's update as an XLA program, for machines without TensorFlow."""

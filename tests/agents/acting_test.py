@@ -55,6 +55,14 @@ def test_returns_and_lengths_are_of_full_games_and_raw_rewards():
   assert rows[0].episode_steps.dtype == np.int32
 
 
+def test_long_game_has_the_whole_sum_of_its_rewards():
+  counter, (first, step, *_) = acting.EpisodeCounter(2), _timesteps()
+  counter.env_output(first)
+  for reward in 2.**25, 1., 1., 1., 1.:
+    row = counter.env_output(step._replace(reward=np.float32([reward, 0])))
+  assert row.episode_return.tolist() == [2**25 + 4, 0]
+
+
 def test_reward_that_is_not_finite_ends_with_its_episode():
   timesteps = list(_timesteps())
   timesteps[2].reward[0] = np.nan

@@ -16,6 +16,7 @@ from impala_tf.agents import saved
 from impala_tf.core import experiment
 from impala_tf.envs import gym
 from impala_tf.envs import spaces
+from impala_tf.envs import word_ids
 from impala_tf.maths import distributions
 from tests.fixtures import locks
 from tests.fixtures import saved_parts
@@ -148,6 +149,10 @@ def test_instructions_are_read(tmp_path):
   policy.reset()
   batch = policy.act(np.zeros([2, 4]), instruction=['go', 'open the door'])
   np.testing.assert_allclose(batch, [go, here], rtol=1e-5)
+  ids = np.array([[*word_ids.word_ids('go'), 0], word_ids.word_ids('open the')])
+  policy.reset()  # As an environment has them.
+  np.testing.assert_array_equal(
+      policy.act(np.zeros([2, 4]), instruction=ids), batch)
   _refused('reads 2 instruction', policy.act, np.zeros([2, 4]))
 
 
@@ -285,6 +290,10 @@ def test_observation_of_an_environment_is_acted_on_as_in_training(
   np.testing.assert_allclose(policy.act(given), wanted, rtol=1e-5)
   policy.reset()
   np.testing.assert_allclose(policy.act(given[0]), wanted[0], rtol=1e-5)
+  if not isinstance(space, gymnasium.spaces.Box) and not len(env.features):
+    for converted, action in (np.stack(seen), wanted), (seen[0], wanted[0]):
+      policy.reset()
+      np.testing.assert_allclose(policy.act(converted), action, rtol=1e-5)
 
 
 @pytest.mark.parametrize('shape', [(10, 10, 4), (4, 10, 10), (20, 20)])

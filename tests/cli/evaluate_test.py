@@ -25,14 +25,13 @@ from tests.fixtures import reports
 from tests.fixtures import trained_runs
 
 _LIMIT = 'ExperimentConfig.evaluation_max_frames = 4'
-_TINY = config_lib.AgentConfig(torso='mlp', hidden_size=4)
 _DMLAB_LEVELS = ','.join(f'dmlab30/rooms_{name}' for name in (
     'collect_good_objects_train', 'collect_good_objects_test', 'watermaze'))
 
 
 @pytest.fixture(name='catch_run')
 def _catch_run(tmp_path):
-  return trained_runs.make(tmp_path, 'catch', agent=_TINY)
+  return trained_runs.make(tmp_path, 'catch')
 
 
 @pytest.fixture(name='play')
@@ -162,7 +161,7 @@ def test_game_is_cut_off_at_the_limit_that_a_binding_sets(
 @pytest.mark.usefixtures('modules_forgotten')
 def test_numbers_of_episodes_are_in_the_result_and_the_score(tmp_path, play):
   user_modules.load([reports.MODULE])
-  run = trained_runs.make(tmp_path, reports.LEVELS[0], agent=_TINY)
+  run = trained_runs.make(tmp_path, reports.LEVELS[0])
   assert play(
       run, '--episodes=8', f'--import={reports.MODULE}',
       "--gin_binding=EnvironmentConfig.episode_metrics = 'score,won,no'") == 0
@@ -174,7 +173,7 @@ def test_numbers_of_episodes_are_in_the_result_and_the_score(tmp_path, play):
 
 def test_levels_that_are_no_suite_are_played_in_turn(
     tmp_path, play, capsys, request):
-  run_dir = trained_runs.make(tmp_path, 'catch,catch/mirrored', agent=_TINY)
+  run_dir = trained_runs.make(tmp_path, 'catch,catch/mirrored')
   assert play(run_dir, '--episodes=40') == 0
   path = run_dir / 'evaluation.json'
   played = json.loads(path.read_text())['levels']
@@ -347,7 +346,7 @@ def test_agent_of_other_actions_is_refused_before_anything_is_played(
 
 
 def test_continuous_actions_are_played_and_filmed(tmp_path, play):
-  run_dir = trained_runs.make(tmp_path, 'gym/InvertedPendulum-v5', agent=_TINY)
+  run_dir = trained_runs.make(tmp_path, 'gym/InvertedPendulum-v5')
   video = tmp_path / 'out.mp4'
   assert play(run_dir, '--episodes=3', f'--video={video}') == 0
   report = json.loads((run_dir / 'evaluation.json').read_text())
@@ -361,9 +360,9 @@ def test_continuous_actions_are_played_and_filmed(tmp_path, play):
 def test_agent_of_actions_of_another_kind_is_refused(catch_run, refused):
   path = catch_run / 'config.gin'
   path.write_text(path.read_text().replace('catch', 'gym/InvertedPendulum-v5'))
-  assert ('gym/InvertedPendulum-v5 has continuous actions [1], but the agent '
-          'was trained with 3 actions; choose a run') in refused(
-              evaluate.main, catch_run, '--episodes=1')
+  assert ('has continuous actions [1], observations float32 [4], but the agent '
+          'was trained with 3 actions, observations float32 [10, 5]; choose a '
+          'run') in refused(evaluate.main, catch_run, '--episodes=1')
 
 
 @pytest.mark.parametrize('level, suite, words', [

@@ -27,9 +27,7 @@ from tests.fixtures import trained_runs
 @pytest.fixture(name='run_dir')
 def _run_dir(tmp_path):
   (tmp_path / 'run').mkdir()
-  return trained_runs.make(
-      tmp_path / 'run', 'catch', agent=config_lib.AgentConfig(
-          torso='mlp', hidden_size=4))
+  return trained_runs.make(tmp_path / 'run', 'catch')
 
 
 def test_exported_agent_is_played_like_its_run(run_dir, tmp_path, call, capsys):

@@ -1,7 +1,6 @@
 """Tests that curves become a PNG with lines in it."""
 
 import csv
-import json
 
 import imageio
 import numpy as np
@@ -10,13 +9,11 @@ import pytest
 from impala_tf import config as config_lib
 from impala_tf.cli import plot
 from impala_tf.runs import gin_config
+from tests.fixtures import sweep_results
 
 
 def _run_dir(path, *rows):
-  path.mkdir()
-  (path / 'metrics.jsonl').write_text(
-      ''.join(json.dumps(row) + '\n' for row in rows))
-  return str(path)
+  return str(sweep_results.write_metrics(path, rows))
 
 
 @pytest.fixture

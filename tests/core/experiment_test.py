@@ -10,18 +10,10 @@ from impala_tf import config as config_lib
 from impala_tf.core import experiment
 from impala_tf.core import transport
 from impala_tf.envs import catch
+from tests.fixtures import configs
 from tests.fixtures import unrolls
 
-
-def _config(seed=1, in_process=True):
-  """Makes a config of Catch; 3 environments do not fill batches of 4 evenly."""
-  return config_lib.Config(
-      experiment=config_lib.ExperimentConfig(
-          seed=seed, total_frames=160, in_process=in_process),
-      environment=config_lib.EnvironmentConfig(level='catch'),
-      agent=config_lib.AgentConfig(torso='mlp', hidden_size=16),
-      actor=config_lib.ActorConfig(num_envs=3),
-      learner=config_lib.LearnerConfig(batch_size=4, unroll_length=5))
+_config = configs.of_catch
 
 
 def test_environment_of_the_learner_is_closed_when_its_specs_are_known(
@@ -50,7 +42,7 @@ def test_seed_determines_the_parameters(level, instruction_length):
 
   def parameters(seed):
     config = dataclasses.replace(
-        _config(seed),
+        _config(seed=seed),
         environment=config_lib.EnvironmentConfig(level=level),
         agent=config_lib.AgentConfig(
             torso='mlp', hidden_size=16, instruction_length=instruction_length))

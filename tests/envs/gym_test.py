@@ -234,6 +234,7 @@ def test_own_constructor_and_another_name():
 
 @pytest.mark.parametrize('env_id, message', [
     ('CartPol-v1', 'Did you mean: `CartPole`'),
+    ('LunarLander-v2', 'deprecated'),
     ('no_such_module:Foo-v0', 'No module named'),
     ('Moves-Integers-v0', r'actions of type Box \[3\] of int32, but only '),
     ('Moves-Masked-v0', r'a mask of actions of type Box \[2\] of float32, but '
@@ -534,7 +535,7 @@ def _make():
     (lambda: _OfWindow(), False), (lambda **kwargs: _Drawn(**kwargs), True)])
 def test_constructors_get_a_render_mode_if_they_take_and_list_it(
     make, creator, is_drawn, tmp_path):
-  env = make(creator)
+  env = make(creator, kwargs={'render_mode': 'rgb_array'} if is_drawn else None)
   env.reset()
   env.step(np.zeros(2, np.int32))
   film = video.Video(str(tmp_path / 'film.gif'), env)
@@ -560,6 +561,8 @@ def _leaving(*unused, **unused_kwargs):
     (_leaving, 'cannot be made .* line [0-9]+: SystemExit: sys.exit'),
     (type('', (_Own,), {'reset': _leaving}),
      'cannot be reset: .* line [0-9]+: SystemExit: sys.exit'),
+    (type('', (_Own,), {'reset': lambda self, **kwargs: np.zeros(3)}),
+     'cannot be reset: .* too many values to unpack'),
     (lambda max_episode_steps: _Own(),
      'max_episode_steps.* must take these, and no argument id, max_episode_')])
 def test_constructor_or_reset_that_fails_is_named_with_its_line(

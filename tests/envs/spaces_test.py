@@ -73,6 +73,7 @@ def test_box_stays_as_it_is(space, dtype):
 
 @pytest.mark.parametrize('space', [
     _NEST, gym_spaces.Discrete(3, start=-1), _FLOATS, gym_spaces.MultiBinary(3),
+    gym_spaces.Box(0, np.inf, (3,), np.int64), gym_spaces.Box(0, 1, (), bool),
     gym_spaces.Dict(observation=_FIRST, action_mask=gym_spaces.MultiBinary(4))])
 def test_converter_is_made_again_from_data(space):
   space.seed(3)

@@ -8,23 +8,21 @@ import pytest
 from impala_tf import config as config_lib
 from impala_tf.plots import exchange
 from impala_tf.runs import gin_config
+from tests.fixtures import sweep_results
 
 
 @pytest.fixture(name='make')
 def _make(tmp_path):
   """Writes a run of a level with two rows, and an evaluation if given."""
   def make(name, level, seed, returns, mean=None, rate=1e-3, **others):
-    run_dir = tmp_path / name
-    run_dir.mkdir()
+    run_dir = sweep_results.write_metrics(tmp_path / name, [
+        {'frames': 100 * i, 'updates': i, 'secs': 1. * i,
+         'episode_return': value} for i, value in enumerate(returns, start=1)])
     config = config_lib.Config(
         environment=config_lib.EnvironmentConfig(level=level),
         experiment=config_lib.ExperimentConfig(seed=seed),
         optimizer=config_lib.OptimizerConfig(learning_rate=rate))
     (run_dir / 'config.gin').write_text(gin_config.dumps(config))
-    (run_dir / 'metrics.jsonl').write_text(''.join(
-        json.dumps({'frames': 100 * i, 'updates': i, 'secs': 1. * i,
-                    'episode_return': value}) + '\n'
-        for i, value in enumerate(returns, start=1)))
     if mean is not None:
       (run_dir / 'evaluation.json').write_text(json.dumps({'levels': {
           played: {'level': played, 'trained_frames': 200, 'episodes': 9,
@@ -34,7 +32,7 @@ def _make(tmp_path):
   return make
 
 
-def test_rliable_gets_a_row_a_seed_and_a_column_a_level(make):
+def test_rliable_gets_a_row_a_seed_and_a_column_a_level(make, tmp_path):
   runs = [make('a', 'catch', 1, [0., 0.5]),
           make('b', 'atari/pong', 1, [-20.7, 14.6]),  # Human-normalised: 1.
           make('c', 'catch', 2, [0., 0.25]),
@@ -47,15 +45,22 @@ def test_rliable_gets_a_row_a_seed_and_a_column_a_level(make):
   np.testing.assert_allclose(matrices['learning_rate = 0.001'],
                              [[1., 0.5], [0., 0.25]], atol=1e-12)
   assert matrices['learning_rate = 0.0001'] == [[0., 1.]]
+  path = tmp_path / 'd' / 'evaluation.json'
+  path.write_text(path.read_text().replace('false', 'true'))
+  assert exchange.rliable(runs)['learning_rate = 0.001'][1] == [1., 0.25]
 
 
-def test_marl_eval_gets_curves_and_an_absolute_metric(make):
+def test_marl_eval_gets_curves_at_common_frames_and_an_absolute_metric(make):
   contents = exchange.marl_eval([
-      make('a', 'atari/pong', 3, [0., 0.5], mean=0.75)])
-  assert contents == {'atari': {'pong': {'impala': {'seed_3': {
-      'step_0': {'step_count': 100, 'return': [0.]},
-      'step_1': {'step_count': 200, 'return': [0.5]},
-      'absolute_metrics': {'return': [0.75]}}}}}}
+      make('a', 'atari/pong', 3, [0., 0.5], mean=0.75),
+      make('b', 'atari/pong', 4, [1., 2., 3.])])
+  third, fourth = contents['atari']['pong']['impala'].values()
+  assert third['step_0'] == {'step_count': 100, 'return': [0.]}
+  assert fourth['step_99'] == {'step_count': 200, 'return': [2.]}
+  assert third.keys() == fourth.keys() and len(third) == 101
+  assert third['absolute_metrics'] == {'return': [0.75]}
+  with pytest.raises(config_lib.UserError, match='not all runs of catch have'):
+    exchange.marl_eval([make('c', 'catch', 1, [], mean=1.)])
 
 
 def test_runs_that_fill_no_matrix_are_refused(make):

@@ -5,7 +5,6 @@ import pytest
 
 from impala_tf.plots import figures
 from impala_tf.plots import populations
-from impala_tf.runs import sweep_directory
 from impala_tf.suites import atari57
 from tests.fixtures import written_populations
 
@@ -36,8 +35,7 @@ def test_bars_are_human_normalised_scores_of_levels_that_we_have():
 
 @pytest.fixture(name='panels', scope='module')
 def _panels(tmp_path_factory):
-  path = written_populations.make(
-      tmp_path_factory.mktemp('p') / 'p', sweep_directory.POPULATION)
+  path = written_populations.make(tmp_path_factory.mktemp('p') / 'p')
   # Of member b, which has copied a.
   population = populations.load(str(path))[0]._replace(best='b')
   figure = figures.population(population)

@@ -58,9 +58,11 @@ def test_seeds_of_one_setting_are_named_by_their_level(runs, tmp_path):
 
 
 def test_evaluation_is_grouped_by_the_config_of_its_run(runs):
-  evaluation = f'{runs[1]}/evaluation'
-  values = groups.values_of(evaluation)
-  assert values['ImpalaConfig.entropy_cost'] == 0.001
+  for path in 'evaluation', 'metrics.jsonl', 'evaluation/metrics.jsonl':
+    values = groups.values_of(f'{runs[1]}/{path}')
+    assert values['ImpalaConfig.entropy_cost'] == 0.001
+    found = groups.make([f'{run}/{path}' for run in runs], 'directory')
+    assert [len(members) for members in found.values()] == [2, 2]
   assert values.keys() == gin_config.values(config_lib.Config()).keys()
   assert values[groups.LEVEL] == 'catch'
 

@@ -103,3 +103,5 @@ def test_curves_meet_on_the_axis_that_they_share():
   np.testing.assert_allclose(y, [[5, 7.5, 10], [1, 1.5, 2]])
   x, _ = intervals.on_common_axis([[(0, 0.), (1, 0.)], [(2, 0.)]], 3)
   assert not x.size
+  x, y = intervals.on_common_axis([[(7, 1.)], [(7, 2.)]], 3)
+  assert x.tolist() == [7] and y.tolist() == [[1], [2]]

@@ -18,6 +18,11 @@ def test_picture_has_its_panels_and_is_written_or_refused(tmp_path):
   axes[0, 0].plot([[0, 0]], label=['as wide as the figure', 'no narrower one'])
   pictures.share_legend(figure)
   assert figure.legends[0]._ncols == 1
+  figure, ((axis,),) = pictures.grid(1, 1, width=4, height=2)
+  axis.plot([range(99)], label=[f'run {i}' for i in range(99)])
+  pictures.share_legend(figure)
+  figure.draw_without_rendering()
+  assert axis.get_window_extent().height > figure.dpi
 
 
 @pytest.mark.parametrize('ending', ['png', 'pdf', 'svg'])

@@ -17,8 +17,7 @@ from tests.fixtures import written_populations
 
 @pytest.fixture(name='path', scope='module')
 def _path(tmp_path_factory):
-  return str(written_populations.make(
-      tmp_path_factory.mktemp('p') / 'p', sweep_directory.POPULATION))
+  return str(written_populations.make(tmp_path_factory.mktemp('p') / 'p'))
 
 
 def test_population_has_decisions_and_fitness_of_each_member(path):
@@ -54,8 +53,7 @@ def test_decisions_are_rows_with_the_hyper_parameters_after_them(path):
 
 
 def test_best_of_equally_fit_ones_has_the_higher_return(tmp_path):
-  path = str(written_populations.make(
-      tmp_path / 'p', sweep_directory.POPULATION))
+  path = str(written_populations.make(tmp_path / 'p'))
   run_dir = os.path.join(path, 'runs', 'catch', 'default', 'seed_1')
   event, = written_populations.EVENTS['b']
   storage.append_event(
@@ -67,8 +65,7 @@ def test_best_of_equally_fit_ones_has_the_higher_return(tmp_path):
 
 
 def test_best_is_none_that_has_failed(tmp_path):
-  path = str(written_populations.make(
-      tmp_path / 'p', sweep_directory.POPULATION))
+  path = str(written_populations.make(tmp_path / 'p'))
   run_dir = os.path.join(path, 'runs', 'catch', 'default', 'seed_2')
   for member, best in ('a', 'b'), ('b', 'a'):  # In the end all have failed.
     storage.set_failed(os.path.join(run_dir, member), True)

@@ -23,6 +23,9 @@ def test_runs_of_a_level_each_are_experts_together():
                 _run('y', (PONG, BREAKOUT), {BREAKOUT: 2.})):
     assert list(runs_lib.scores_by_suite(
         [experts[0], other])['atari57']) == ['x', 'y']
+  experts[0].results[PONG]['interrupted'] = True
+  found = runs_lib.scores_by_suite([experts[0]])
+  assert list(found['atari57']) == ['x (interrupted)']
 
 
 def test_level_has_the_score_of_its_test_variant_before_that_of_training():

@@ -20,6 +20,7 @@ from impala_tf.runtime import control as control_lib
 from impala_tf.runtime import learner_group
 from impala_tf.runtime import precision
 from impala_tf.runtime import user_modules
+from tests.fixtures import configs
 from tests.fixtures import hosts
 from tests.fixtures import limits
 from tests.fixtures import locks
@@ -30,18 +31,7 @@ pytestmark = pytest.mark.usefixtures('servers_stay')
 
 _UPDATES = 8
 _FRAMES_PER_UPDATE = 4 * 5
-
-
-def _config(**experiment):
-  """Makes a config of Catch; 3 environments do not fill batches of 4 evenly."""
-  return config_lib.Config(
-      experiment=config_lib.ExperimentConfig(**{
-          'seed': 1, 'in_process': True,
-          'total_frames': _UPDATES * _FRAMES_PER_UPDATE, **experiment}),
-      environment=config_lib.EnvironmentConfig(level='catch'),
-      agent=config_lib.AgentConfig(torso='mlp', hidden_size=16),
-      actor=config_lib.ActorConfig(num_envs=3),
-      learner=config_lib.LearnerConfig(batch_size=4, unroll_length=5))
+_config = configs.of_catch
 
 
 def _rows(config, run_dir, host=None):
@@ -113,18 +103,19 @@ def test_learner_prints_remarks_on_the_level(
     ('impala', 'vtrace', 4), ('a3c', 'none', 16)])
 def test_log_leaves_out_as_many_games_as_environments_play(
     tmp_path, monkeypatch, algorithm, correction, num_envs):
-  counts = []
+  made = []
 
   class Window(training_log.EpisodeWindow):
-    def __init__(self, size, num_envs=0):
-      super().__init__(size, num_envs)
-      counts.append(num_envs)
+    def __init__(self, *arguments):
+      super().__init__(*arguments)
+      made.append(arguments[1:])
 
   monkeypatch.setattr(training_log, 'EpisodeWindow', Window)
   config = _with(_config(algorithm=algorithm), 'impala', correction=correction)
-  hosts.run_in_process(
-      _with(config, 'actor', num_envs=4, num_actors=3), tmp_path)
-  assert counts == [num_envs]
+  for _ in range(2):
+    hosts.run_in_process(
+        _with(config, 'actor', num_envs=4, num_actors=3), tmp_path)
+  assert made == [(num_envs, False), (num_envs, True)]
 
 
 def test_chosen_torso_of_pictures_is_named(capsys):

@@ -42,7 +42,7 @@ class _Updates:
 def _train(run_dir, num_updates=5, bindings=(), **options):
   frames = {'ExperimentConfig.total_frames': num_updates * _FRAMES}
   return impala_tf.train(
-      'configs/catch.gin', str(run_dir),
+      programs.ROOT / 'configs/catch.gin', str(run_dir),
       bindings={**_BINDINGS, **frames, **dict(bindings)}, **options)
 
 

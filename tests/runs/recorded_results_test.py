@@ -2,7 +2,6 @@
 
 from concurrent import futures
 import hashlib
-import json
 import os
 import shlex
 import shutil
@@ -13,6 +12,7 @@ from impala_tf import config as config_lib
 from impala_tf.runs import gin_config
 from impala_tf.runs import history
 from impala_tf.runs import recorded_results
+from tests.fixtures import sweep_results
 
 _EVALUATION = {'level': 'atari/pong', 'trained_frames': 2000, 'mean': 19.255,
                'standard_error': 0.1, 'episodes': 200, 'deterministic': False,
@@ -22,14 +22,11 @@ _EVALUATION = {'level': 'atari/pong', 'trained_frames': 2000, 'mean': 19.255,
 @pytest.fixture(name='run')
 def _run(tmp_path):
   """Makes the directory of a run that was started twice."""
-  run_dir = tmp_path / 'run'
-  run_dir.mkdir()
+  run_dir = sweep_results.write_metrics(tmp_path / 'run', [
+      {'frames': 1000 * n, 'updates': n, 'secs': 60. * n - 30}
+      for n in (1, 2, 3)])
   config = config_lib.Config(experiment=config_lib.ExperimentConfig(seed=7))
   (run_dir / 'config.gin').write_text(gin_config.dumps(config))
-  rows = [{'frames': 1000 * n, 'updates': n, 'secs': 60. * n - 30}
-          for n in (1, 2, 3)]
-  (run_dir / 'metrics.jsonl').write_text(
-      ''.join(json.dumps(row) + '\n' for row in rows))
   for machine in 'first', 'second':
     history.add(str(run_dir), machine=machine, commit='abc-dirty',
                 command=shlex.join(['impala-tf', 'train', 'my own/pong.gin']))

@@ -41,12 +41,15 @@ def test_window_takes_ended_episodes_with_finite_returns_and_known_numbers():
 
 
 def test_mean_of_a_full_window_leaves_out_as_many_games_as_environments():
-  window = training_log.EpisodeWindow(2, num_envs=3)
-  means = []
-  for value in range(6):
-    window.add(np.ones([1, 1], bool), np.array([[value]]), {})
-    means.append(window.mean_return)
-  assert means == [None, None, None, None, 3.5, 4.5]
+  for is_resumed, first_rows in (False, [0., 0.5]), (True, [None] * 3 + [3.]):
+    window = training_log.EpisodeWindow(2, num_envs=3, is_resumed=is_resumed)
+    means, rows = [], []
+    for value in range(6):
+      window.add(np.ones([1, 1], bool), np.array([[value]]), {})
+      means.append(window.mean_return)
+      rows.append(window.means().get('episode_return'))
+    assert means == [None, None, None, None, 3.5, 4.5]
+    assert rows[:len(first_rows)] == first_rows
 
 
 def test_update_without_unrolls_of_a_kind_says_nothing_of_it():

@@ -1,4 +1,1 @@
-"""Programs of a run's roles (learner, actor, evaluator, replay), and flags.
-
-May import `impala_tf`, `impala_tf.runtime` and `impala_tf.runs`.
-"""
+"""Programs of a run's roles (learner, actor, evaluator, replay), and flags."""

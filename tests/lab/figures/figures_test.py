@@ -45,6 +45,9 @@ def test_variants_are_bars_as_high_as_the_mean_of_their_settings():
 def test_final_returns_are_drawn_by_lag_with_an_interval_over_seeds():
   results = [_result(f'none_lag_{lag}', 'default', seed, lag + 0.5 * seed)
              for lag in (0, 10, 500) for seed in (1, 2, 3)]
+  # Settings count alike, and are no sample.
+  results += [result._replace(run=result.run._replace(setting='b'))
+              for result in results if result.run.seed == 2]
   axes, = figures.lags(results).axes
   line, = axes.lines
   assert line.get_label() == 'No-correction'
@@ -52,7 +55,7 @@ def test_final_returns_are_drawn_by_lag_with_an_interval_over_seeds():
   assert line.get_xdata().tolist() == [0, 2, 4]  # Places of these lags.
   band, = axes.collections
   low, high = band.get_datalim(axes.transData).intervaly
-  assert (low, high) == (0.5, 501.5)  # Of three seeds nearly their range.
+  assert (low, high) == (0.75, 501.25)  # Half of 'default's range.
 
 
 def test_best_agent_may_be_another_at_each_moment(tmp_path):

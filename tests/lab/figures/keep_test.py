@@ -34,16 +34,13 @@ def test_rows_are_evenly_spaced_and_have_what_is_drawn():
 
 
 def test_report_reads_a_kept_run(tmp_path):
-  run_dir = tmp_path / 'run'
-  run_dir.mkdir()
+  run_dir = sweep_results.write_metrics(tmp_path / 'run', [
+      {'frames': i, 'episode_return': float(i), 'loss/total': 0.}
+      for i in range(500)])
   shutil.copy(_AGENT / 'config.gin', run_dir)
   (run_dir / 'evaluation.json').write_text(json.dumps({
       'level': 'atari/pong', 'mean': 19.26, 'episodes': 200, 'seed': 1,
       'trained_frames': 8_000_000}))
-  rows = [{'frames': i, 'episode_return': float(i), 'loss/total': 0.}
-          for i in range(500)]
-  (run_dir / 'metrics.jsonl').write_text(
-      ''.join(f'{json.dumps(row)}\n' for row in rows))
   (run_dir / 'checkpoints').mkdir()
   assert _keep(run_dir, tmp_path / 'kept').returncode == 0
   assert sorted(path.name for path in (tmp_path / 'kept').iterdir()) == [

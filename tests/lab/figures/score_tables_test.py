@@ -25,10 +25,11 @@ def test_seeds_share_a_row_and_other_settings_have_their_own():
     return _result('atari/pong', 'a.gin', 8e6, score,
                    command=f'impala-tf train a.gin {flags}', **others)
 
+  level = """--gin_binding="EnvironmentConfig.level = 'atari/pong'" """
   seed = "--gin_binding='ExperimentConfig.seed = 2'"
   rate = "--gin_binding='OptimizerConfig.learning_rate = 0.1'"
   table = score_tables.scores([
-      pong(19.), pong(1234., rate.replace('=', ' ', 1)),
+      pong(19., level), pong(1234., rate.replace('=', ' ', 1)),
       pong(-17.25, seed, minutes=3.5)])
   rows = [[cell.strip() for cell in line.split('|')[1:-1]]
           for line in table.splitlines()[2:]]
@@ -51,12 +52,15 @@ def test_training_returns_say_so_and_unknown_numbers_are_left_out():
 def test_aggregates_normalise_by_random_and_human_scores():
   # Random and human: Breakout 1.7 and 30.5, Pong −20.7 and 14.6.
   table = score_tables.aggregates([
-      _result('atari/breakout', 'a.gin', 8e6, 59.3),
-      _result('atari/pong', 'a.gin', 8e6, -20.7),
+      _result('atari/breakout', 'configs/atari/a.gin', 8e6, 59.3),
+      _result('atari/pong', 'configs/atari.gin', 8e6, -20.7),
+      _result('atari/breakout', 'configs/atari/a.gin', 8e6, 59.3),  # Once more.
+      _result('atari/pong', 'configs/laser/pong.gin', 8e6, 21.),
       _result('atari/pong', 'configs/atari57/all.gin', 8e6, 21.),
-      _result('atari/pong', 'a.gin', 8e6, 21., protocol='training')])
+      _result('atari/pong', 'configs/atari.gin', 8e6, 9., protocol='training')])
   ours, papers = table.splitlines()[2:]
-  assert ours == ('| after 8 million frames | 2 | 1.00 | 1.00 | 1.00 | 0.50 |')
+  assert ours.startswith('| after 8 million frames | 2 | 1.00 (1.00 to 1.00) |')
+  assert ours.endswith(' | 0.50 (0.50 to 0.50) |')
   assert papers.startswith("| the paper's, the same games | 2 | ")
 
 
