@@ -90,9 +90,8 @@ def test_site_has_every_page():
 @pytest.mark.slow
 def test_site_is_built_without_warnings(tmp_path):
   pytest.importorskip('mkdocs')
-  built = subprocess.run(
-      [sys.executable, '-m', 'mkdocs', 'build', '--site-dir', tmp_path],
-      cwd=_ROOT, capture_output=True, text=True, timeout=_DEADLINE_SECS)
+  built = programs.run('mkdocs', 'build', '--site-dir', tmp_path,
+                       timeout=_DEADLINE_SECS)
   assert built.returncode == 0 and 'WARNING' not in built.stderr, built.stderr
   assert (tmp_path / 'tutorial' / 'index.html').exists()
   # Tables that fit and buttons that copy; mkdocs does not check their paths.

@@ -59,6 +59,8 @@ class Parser(argparse.ArgumentParser):
           raise config_lib.UserError(
               f'{name} is not in UTF-8; rename the path, or set another locale '
               '(LC_ALL=C.UTF-8)')
+      if isinstance(value, str):  # Shells leave the ~ of --flag=~/path.
+        setattr(parsed, action.dest, os.path.expanduser(value))
     return parsed
 
   def _completions(self, word: str) -> Sequence[str]:

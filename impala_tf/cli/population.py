@@ -76,7 +76,9 @@ class Program(sweep.Program):
     agents = {}
     for member, loaded in runs:
       agent = (config_lib.data_fingerprint(loaded), loaded.experiment.algorithm,
-               loaded.optimizer.max_gradient_norm is None)
+               loaded.optimizer.max_gradient_norm is None,
+               loaded.optimizer.bias_correction,
+               loaded.impala.popart_step_size is None)
       if agents.setdefault(member.population, agent) != agent:
         raise config_lib.ConfigError(
             f'members of {member.population} differ in network, level, '

@@ -107,7 +107,10 @@ class Program:
       elif ended.exit_code:
         how = results_lib.FAILED
         self.note_failure(run_dirs[name])
-      progress.show(directory.record(runs[name], how, ended.error))
+      try:
+        progress.show(directory.record(runs[name], how, ended.error))
+      except (OSError, config_lib.UserError) as error:  # Others go on.
+        print(f'{name} {how}, but not recorded: {error}', flush=True)
 
     shared = sharing.plan(groups, to_do, directory, host.address)
     flags = {name: more for one in shared for name, more in one.flags.items()}
@@ -251,16 +254,18 @@ def load_runs(config: plan_lib.SweepConfig,
     dict[str, config_lib.Config], list[tuple[plan_lib.Run, config_lib.Config]]]:
   """Reads each task's config, without and with the bindings of runs.
 
-  Returns the config of each task; and runs with all limits of the settings,
-  with their configs. Raises ConfigError if a run could not work.
+  Returns the config of each task; and a run with each setting, with their
+  configs. Raises ConfigError if a run could not work.
   """
   tasks = {task: gin_config.load(path) for task, path in config.tasks.items()}
+  every_run = kind.list_runs(config)
   runs = [(run, gin_config.load(config.tasks[run.task], run.gin_bindings()))
-          for run in kind.list_runs(config, plan_lib.corners(config))
-          if run.seed == config.first_seed]  # All seeds are alike.
+          # All seeds are alike.
+          for run in every_run if run.seed == config.first_seed]
   for _, loaded in runs:
     beginning.check_names(loaded)
-  sharing.check(config, plan_lib.groups(config, kind.list_runs(config)))
+    sizing.fit(loaded)
+  sharing.check(config, plan_lib.groups(config, every_run))
   return tasks, runs
 
 

@@ -64,7 +64,7 @@ def main() -> int:
   why_public = program.why_public('train', args, args.port is not None)
   user_modules.load(args.modules)
   config = role_flags.load_config(args, _DEFAULT_CONFIG)
-  for flag in ('profile', 'evaluate'):
+  for flag in ('profile', 'evaluate', 'port'):
     if getattr(args, flag) and config.experiment.in_process:
       raise config_lib.UserError(
           f'--{flag} needs processes of their own for learner and actors; '

@@ -5,6 +5,7 @@ places a `host.Host`, an actor in Ray's sense, which starts the program as its
 child and reports on it. Nothing here waits for a node's answer.
 """
 
+import contextlib
 import logging
 import os
 import pathlib
@@ -169,7 +170,8 @@ class RayProgram(program_lib.Program):
         self.state = State.ENDED
 
   def _append(self, output: bytes):
-    with self.log_path.open('ab') as log:
+    # Without room for its output a program goes on, as on one machine.
+    with contextlib.suppress(OSError), self.log_path.open('ab') as log:
       log.write(output)
 
   def withdraw(self) -> None:

@@ -6,6 +6,7 @@ It does not import TensorFlow, except to train in this process.
 import contextlib
 import functools
 import math
+import os
 import pathlib
 from typing import Any, Callable, NamedTuple, Sequence
 
@@ -22,6 +23,7 @@ from impala_tf.runtime import sizing
 from impala_tf.runtime import stop_signals
 from impala_tf.runtime import supervisor as supervisor_lib
 from impala_tf.runtime import waiting
+from impala_tf.storage import files
 
 _POLL_SECS = 0.2  # Of the supervisor.
 
@@ -87,7 +89,9 @@ def supervisor(config: config_lib.Config, run_dir: str, chosen: Ports,
   """
   addresses = [f'localhost:{port}' for port in chosen.reverb]
   joint_addresses = [f'localhost:{port}' for port in chosen.tensorflow]
-  run_dir_flag = f'--run_dir={run_dir}'
+  # Simulators may change the directory of a process.
+  full_path = run_dir if files.is_url(run_dir) else os.path.abspath(run_dir)
+  run_dir_flag = f'--run_dir={full_path}'
   flags = [run_dir_flag, *sharing.flags()]
   if profile:
     flags.append('--profile')
@@ -179,8 +183,7 @@ class LearnerProcess:
 
 def learn_here(config: config_lib.Config, endpoint: control_lib.Endpoint,
                line: progress.ProgressLine, callbacks: Sequence[Any] = (),
-               check: Callable[[], None] | None = None,
-               signals: stop_signals.StopSignals | None = None) -> int | None:
+               check: Callable[[], None] | None = None) -> int | None:
   """Runs the learner in this process, with actors here or in others.
 
   `check` is called repeatedly, and raises an error if actors have failed.
@@ -189,7 +192,7 @@ def learn_here(config: config_lib.Config, endpoint: control_lib.Endpoint,
   # Here, after all checks, since they import TensorFlow, which takes seconds.
   from impala_tf.roles import in_process
   from impala_tf.runtime import interfaces
-  with signals or stop_signals.StopSignals() as signals, (
+  with stop_signals.StopSignals(note_first_only=True) as signals, (
       contextlib.suppress(Stopped)):
     process = LearnerProcess(
         lambda: signals.first is not None, 'unrolls', wait_secs(config),

@@ -24,7 +24,6 @@ from impala_tf.runtime import control as control_lib
 from impala_tf.runtime import output
 from impala_tf.runtime import proxies
 from impala_tf.runtime import sizing
-from impala_tf.runtime import stop_signals
 from impala_tf.runtime import user_modules
 from impala_tf.suites import levels as levels_lib
 
@@ -47,7 +46,7 @@ def train(config: config_lib.Config | str | os.PathLike[str],
           run_dir: str | os.PathLike[str] | None = None, *,
           in_process: bool = False, bindings: Mapping[str, Any] | None = None,
           callbacks: Sequence[Any] = (), allow_changes: bool = False,
-          init_from: str | None = None) -> TrainingResult:
+          init_from: str | os.PathLike[str] | None = None) -> TrainingResult:
   """Trains an agent on this machine, or resumes a run, as `train.sh` does.
 
   The first Ctrl-C, or SIGTERM, writes a checkpoint and then raises
@@ -78,7 +77,7 @@ def train(config: config_lib.Config | str | os.PathLike[str],
   user_modules.refuse_while_importing('impala_tf.train')
   beginning.check_reverb()
   if run_dir is not None:
-    run_dir = os.fspath(run_dir)
+    run_dir = os.path.expanduser(os.fspath(run_dir))
   config = run_directory.as_begun(
       _load(config, bindings or {}, in_process), run_dir)
   beginning.check_names(config)
@@ -92,10 +91,11 @@ def train(config: config_lib.Config | str | os.PathLike[str],
     _share_registered(config)
   chosen = local_run.choose_ports(None, 1)
   run_dir = run_dir or run_directory.fresh_path(config.environment.level)
+  source = None if init_from is None else os.path.expanduser(init_from)
   proxies.bypass()
   with local_run.begun(
       run_dir, config, chosen, 'this process keeps its network', allow_changes,
-      init_from), contextlib.ExitStack() as stack:
+      source), contextlib.ExitStack() as stack:
     line = stack.enter_context(progress.ProgressLine(
         config, has_callbacks=bool(callbacks)))
     check = None
@@ -103,11 +103,12 @@ def train(config: config_lib.Config | str | os.PathLike[str],
       check = stack.enter_context(_supervised_actors(config, run_dir, chosen))
     signum = local_run.learn_here(
         config, control_lib.Endpoint(run_dir, chosen.reverb[0]), line,
-        callbacks, check, stop_signals.StopSignals(note_first_only=True))
+        callbacks, check)
   if signum is not None:
     print(run_directory.describe_stop(
         run_dir, f'the same call with run_dir={run_dir!r}'), flush=True)
     signal.raise_signal(signum)
+    raise KeyboardInterrupt(signum)  # If the caller's handler returns.
   row = (metrics.read_rows(run_dir) or [{'frames': 0, 'updates': 0}])[-1]
   return TrainingResult(
       run_dir, row['frames'], row['updates'], row.get('episode_return'),

@@ -12,7 +12,6 @@ from typing import Any, Callable, Mapping
 
 from impala_tf import config as config_lib
 from impala_tf.runs import metrics
-from impala_tf.runtime import sizing
 from impala_tf.storage import files
 
 _SKIPPED_UPDATES = 20  # The first build graphs and allocate memory.
@@ -91,15 +90,14 @@ def time_budget(config: config_lib.Config, run_dir: str) -> dict[str, float]:
   def mean_of(name):
     return statistics.fmean(row[name] for row in rows)
 
-  learner = sizing.fit(config).learner
   updates = rows[-1]['updates'] - rows[0]['updates']
   update_secs = (rows[-1]['secs'] - rows[0]['secs']) / updates
   budget = {name: statistics.fmean(times[name] for times in hop_times)
             for name in hop_times[0]}
   playing_secs = sum(budget.values())
   budget['in the queue'] = (
-      mean_of('queue_occupancy') * learner.queue_capacity
-      / learner.batch_size * update_secs)
+      mean_of('queue_occupancy') * config.learner.queue_capacity
+      / config.num_fresh * update_secs)
   budget['batching'] = max(0., mean_of('policy_lag') * update_secs
                            - playing_secs - budget['in the queue'])
   budget['learning'] = (1 - mean_of('learner_wait_share')) * update_secs

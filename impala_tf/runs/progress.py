@@ -93,8 +93,10 @@ class ProgressLine:
     # printed above the line and do not tear it.
     root = logging.getLogger()
     self._logged_before = root.handlers[:], root.level
-    root.handlers[:] = []
-    logging.basicConfig(format='%(message)s', level=logging.INFO)
+    root.handlers[:] = [logging.StreamHandler(), *(
+        handler for handler in root.handlers
+        if isinstance(handler, logging.FileHandler))]  # The user's own.
+    root.setLevel(logging.INFO)
     root.handlers[0].addFilter(
         lambda record: record.name == 'absl' or record.levelno > logging.INFO)
     return self

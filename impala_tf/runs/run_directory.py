@@ -180,6 +180,10 @@ def locking(directory: str, problem: str) -> Iterator[int]:
       fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
       raise RunDirectoryError(problem) from None
+    except OSError as error:
+      raise RunDirectoryError(
+          f'{directory} cannot be locked ({error.strerror}); choose one on a '
+          'file system with locks') from error
     yield lock.fileno()
 
 
@@ -240,6 +244,7 @@ def claim(path: str, config: config_lib.Config,
             path, f'another process is training in {path}; wait for it, or '
             'choose another --run_dir'))
     resuming = files.exists(gin_config.config_path(path))
+    checkpoints = _checkpoints(path)
     with _writing(path):
       if not resuming:
         _write_config(path, config)
@@ -249,7 +254,9 @@ def claim(path: str, config: config_lib.Config,
         yield resuming
     except config_lib.UserError:
       # Only the run's processes could see that it cannot work.
-      if not resuming and not has_learned(path):
+      if resuming and _checkpoints(path) == checkpoints:
+        history.remove_last(path)  # Nothing was learned by this start.
+      elif not has_learned(path):
         for name in files.names(path):
           files.remove(os.path.join(path, name))
         if not was_there:

@@ -35,7 +35,7 @@ class Kind(NamedTuple):
   name: str  # Word for one.
   runs: str  # Word for its runs.
   configs: str  # Directory of shipped ones, below configs/.
-  list_runs: Callable[..., list[Any]]  # Of a config, or of other settings.
+  list_runs: Callable[[plan_lib.SweepConfig], list[Any]]
 
   @property
   def flag(self) -> str:

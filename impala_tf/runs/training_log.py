@@ -80,11 +80,12 @@ class EpisodeWindow:
     self.num_episodes = 0
 
   def add(self, is_first: np.ndarray, episode_return: np.ndarray,
-          columns: Mapping[str, np.ndarray]) -> None:
+          columns: Mapping[str, np.ndarray]) -> np.ndarray:
     """Adds the episodes that ended within a batch of unrolls, arrays [T, B].
 
     `is_first` says whether x_1 to x_T begin an episode: x_0 was the last of an
     earlier unroll and counted there. Returns are raw; columns are by name.
+    Returns `is_first` of the episodes that the window now has.
     """
     is_known = is_first & np.isfinite(episode_return) & (
         self.num_episodes >= self._num_left_out)
@@ -92,6 +93,7 @@ class EpisodeWindow:
       self._values[name].extend(
           values[is_known & (values != metrics_lib.MISSING)].tolist())
     self.num_episodes += int(np.sum(is_first))
+    return is_known
 
   @property
   def mean_return(self) -> float | None:
@@ -261,8 +263,8 @@ class TrainingLog:
     self._num_lost += int(np.sum(is_lost))
     is_first &= ~is_lost
     columns = dict(zip(names, metrics))
-    self._episodes.add(is_first, episode_return,
-                       {'episode_steps': episode_steps, **columns})
+    is_first = self._episodes.add(is_first, episode_return, {
+        'episode_steps': episode_steps, **columns})
     self._interval.add(update.metrics, lags, update.wait_secs)
     if self.level_log:
       self.level_log.add(is_first, episode_return, lags, level_index, columns)

@@ -193,26 +193,13 @@ def settings(config: SweepConfig) -> Settings:
           for number in range(1, config.num_settings + 1)}
 
 
-def corners(config: SweepConfig) -> Settings:
-  """Makes a few settings that contain each limit and each choice.
-
-  If no range check refuses these, none will refuse a drawn setting.
-  """
-  if not config.ranges:
-    return settings(config)
-  limits = {name: values[1:] for name, values in config.ranges.items()}
-  return {f'corner_{i}': {name: values[i % len(values)]
-                          for name, values in limits.items()}
-          for i in range(max(map(len, limits.values())))}
-
-
-def runs(config: SweepConfig, chosen: Settings | None = None) -> list[Run]:
+def runs(config: SweepConfig) -> list[Run]:
   """Lists all runs, with runs to be compared next to each other.
 
   So the results of an unfinished sweep can be compared, too. Runs that share a
-  replay follow one another. `chosen` replaces the config's settings.
+  replay follow one another.
   """
-  chosen = chosen or settings(config)
+  chosen = settings(config)
   seeds = range(config.first_seed, config.first_seed + config.num_seeds)
   combined = list(itertools.product(enumerate(chosen, 1), enumerate(
       itertools.product(seeds, config.tasks, config.variants))))
@@ -243,8 +230,7 @@ class Member(Run):
     return f'{self.task}/{self.variant}/seed_{self.seed}'
 
 
-def members(config: SweepConfig, chosen: Settings | None = None
-            ) -> list[Member]:
+def members(config: SweepConfig) -> list[Member]:
   """Lists the members of all populations of a config.
 
   They have the settings and seeds of the sweep of the same config, so that a
@@ -252,14 +238,13 @@ def members(config: SweepConfig, chosen: Settings | None = None
   annealed unless the config says so: the population finds their schedule.
   Raises ConfigError if there is only one setting.
   """
-  chosen = chosen or settings(config)
-  _require(len(chosen) > 1,
+  names = list(settings(config))
+  _require(len(names) > 1,
            'a population has a member for each setting, but this file has one; '
            'set SweepConfig.ranges and num_settings, or points')
   return [Member(*run[:4], {
       'OptimizerConfig.annealed': False, **run.bindings,
-      'PopulationConfig.members': ','.join(chosen)})
-          for run in runs(config, chosen)]
+      'PopulationConfig.members': ','.join(names)}) for run in runs(config)]
 
 
 class Group(NamedTuple):

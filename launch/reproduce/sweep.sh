@@ -32,7 +32,7 @@ if ((${#displays[@]} == 0)); then
 fi
 source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 # 1 says that some runs failed: they are named, and the displays show the rest.
-"$PYTHON" -m impala_tf.cli.sweep "$config" --sweep_dir="$sweep_dir" || (($? == 1))
+"$PYTHON" -m impala_tf sweep "$config" --sweep_dir="$sweep_dir" || (($? == 1))
 for display in "${displays[@]}"; do
   "$PYTHON" -m lab.figures "$display" "$sweep_dir"
 done

@@ -1,5 +1,7 @@
 """Tests of command lines: refusals in one line, and both forms of a config."""
 
+import pathlib
+
 import pytest
 
 from impala_tf.cli import cluster
@@ -81,5 +83,5 @@ def test_flags_and_arguments_may_be_mixed():
   parser = command_line.Parser()
   parser.add_argument('paths', nargs='+')
   parser.add_argument('--flag')
-  args = parser.parse_args(['a', '--flag', 'x', 'b'])
-  assert args.paths == ['a', 'b'] and args.flag == 'x'
+  args = parser.parse_args(['a', '--flag=~/x', 'b'])
+  assert args.paths == ['a', 'b'] and args.flag == f'{pathlib.Path.home()}/x'

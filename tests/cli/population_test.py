@@ -95,6 +95,8 @@ def test_papers_populations_have_its_numbers(name, adapted):
     ({'points': {'a': {'AgentConfig.hidden_size': 8}, 'b': {}},
       'fixed': {k: v for k, v in _CATCH.items() if 'hidden' not in k}},
      'members of catch/default/seed_1 differ in network'),
+    ({'points': {'a': {'OptimizerConfig.bias_correction': True}, 'b': {}}},
+     'members of catch/default/seed_1 differ in '),
     ({'fixed': {k: v for k, v in _CATCH.items() if 'human' not in k}},
      'set PopulationConfig.random_score and human_score'),
     ({'fixed': {**_CATCH, 'PopulationConfig.adapted': 'decay'}},

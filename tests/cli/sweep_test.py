@@ -13,6 +13,7 @@ from impala_tf.sweeps import plan as plan_lib
 from impala_tf.sweeps import results as results_lib
 from tests.fixtures import programs
 from tests.fixtures import sweep_files
+from tests.fixtures import sweep_results
 from tests.fixtures.faults import runs
 
 _FILES = sorted(
@@ -112,9 +113,13 @@ def test_what_is_written_reads_back_equal(tmp_path):
     ({'fixed': {'batch_size': 5}}, 'needs its section; write LearnerConfig.b'),
     ({'variants': {'x': {}, 'y': {'LearnerConfig.xla': 5}}},
      'LearnerConfig.xla must be of type str, but is 5'),
-    # Only the last of the limits is out of range.
-    ({'ranges': {'ImpalaConfig.lambda_': ('log_uniform', 0.5, 1.5)}},
-     'lambda_ must be at most 1, but is 1.5'),
+    ({'ranges': {'ImpalaConfig.lambda_': ('log_uniform', 1.5, 2.5)}},
+     'lambda_ must be at most 1, but is '),
+    ({'ranges': {'LearnerConfig.queue_capacity': ('log_uniform', 10, 40)}},
+     'queue_capacity must be of type int'),
+    ({'fixed': {'ActorConfig.synchronisation': 'trajectory',
+                'ActorConfig.num_actors': 2, 'ActorConfig.num_envs': 4}},
+     'are no batch of '),
     # Only the first of the variants cannot be.
     ({'fixed': {'ExperimentConfig.algorithm': 'laser',
                 'ImpalaConfig.clip_rho_threshold': None},
@@ -217,9 +222,13 @@ def test_failed_run_is_recorded_and_all_others_finish(tmp_path):
   before = _contents(tmp_path / 'sweep' / 'runs')
   ran = _sweep(tmp_path)
   assert ran.returncode == 1 and '0 of 4 runs to do' in ran.stdout
+  damaged = 'catch/bad/setting_01/seed_1'
+  sweep_results.write_metrics(tmp_path / 'sweep' / 'runs' / damaged, [])
+  (tmp_path / 'sweep' / 'runs' / damaged / 'metrics.jsonl').write_text('?\n')
   ran = _sweep(tmp_path, '--retry_failed')
   assert ran.returncode == 1 and '2 of 4 runs to do' in ran.stdout
-  assert ran.stdout.count('catch/bad/setting') == 2
+  assert 'catch/bad/setting_02/seed_1 failed · ' in ran.stdout
+  assert f'{damaged} failed, but not recorded: ' in ran.stdout
   after = _contents(tmp_path / 'sweep' / 'runs')
   assert {p: t for p, t in after.items() if 'good' in p.parts} == {
       p: t for p, t in before.items() if 'good' in p.parts}

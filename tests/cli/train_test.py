@@ -60,6 +60,8 @@ def _all_pids(run_dir):
     (['--profile', runs.bind('ExperimentConfig.algorithm', 'a3c'),
       runs.bind('ImpalaConfig.correction', 'none')],
      "with ExperimentConfig.algorithm = 'a3c' .*; leave it out"),
+    (['--port=5000', runs.bind('ExperimentConfig.in_process', True)],
+     '--port needs processes of their own'),
     (['--port=65536'], '--port: port 65536 cannot be used.*; choose another')])
 def test_bad_value_is_refused_and_nothing_is_made(
     refused, tmp_path, arguments, words):

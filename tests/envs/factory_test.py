@@ -2,8 +2,6 @@
 
 import dataclasses
 import importlib.util
-import subprocess
-import sys
 
 import dm_env
 import numpy as np
@@ -15,6 +13,7 @@ from impala_tf.envs import domain as domain_lib
 from impala_tf.envs import factory
 from impala_tf.envs import multi_level
 from impala_tf.runtime import user_modules
+from tests.fixtures import programs
 
 
 def _make(level, training=True, **atari_options):
@@ -126,10 +125,8 @@ except config.ConfigError:
   print(sorted({'tensorflow', 'ale_py', 'gymnasium', 'minigrid', 'pygame',
                 'dm_control', 'mujoco', 'vizdoom'} & sys.modules.keys()))
 """
-  output = subprocess.run(
-      [sys.executable, '-c', program], check=True, capture_output=True,
-      env={'PYTHONPATH': ':'.join(sys.path)})
-  assert output.stdout == b'[]\n'
+  ran = programs.run_code(program)
+  assert ran.stdout == '[]\n', ran.stderr
 
 
 @pytest.mark.parametrize('level, package', [

@@ -168,7 +168,7 @@ def test_sweep_draws_its_displays(tmp_path, sweep, arguments, displays):
   ran = _run(root / 'launch/reproduce/sweep.sh', sweep, *arguments)
   sweep_dir = arguments[0] if arguments else f'runs/{sweep}'
   assert ran.stdout.splitlines() == [
-      f'-m impala_tf.cli.sweep {config} --sweep_dir={sweep_dir}',
+      f'-m impala_tf sweep {config} --sweep_dir={sweep_dir}',
       *(f'-m lab.figures {display} {sweep_dir}' for display in displays)]
 
 

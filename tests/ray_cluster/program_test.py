@@ -89,6 +89,14 @@ def test_output_comes_whole_and_before_the_end(make):
   assert third == 'x' * 200_000 + 'the end'
 
 
+def test_output_without_room_is_lost_alone(make, tmp_path):
+  (tmp_path / 'full.log').symlink_to('/dev/full')
+  program = make('full')
+  _start(program, 'short')
+  _until(program, State.ENDED)
+  assert program.exit_code == 3
+
+
 def test_complaint_is_that_of_the_last_start(make):
   program = make()
   _start(program, 'bad')

@@ -4,8 +4,6 @@ from concurrent import futures
 import os
 import re
 import signal
-import subprocess
-import sys
 
 import psutil
 import pytest
@@ -177,19 +175,13 @@ def _program(run_dir, start):
           f'{start}\n')
 
 
-def _run(*arguments):
-  return subprocess.run(
-      [sys.executable, *arguments], capture_output=True, text=True,
-      timeout=300, cwd=programs.ROOT)
-
-
 @pytest.mark.slow
 @_PROCESSES
 def test_script_trains_on_what_it_has_registered(tmp_path):
   script = tmp_path / 'mine.py'
   script.write_text(_program(
       tmp_path / 'run', "if __name__ == '__main__':\n  main()"))
-  ran = _run(script)
+  ran = programs.python(script, timeout=300)
   assert ran.returncode == 0, ran.stderr
   assert ran.stdout.splitlines()[-1] == 'FRAMES 80'
 
@@ -204,13 +196,14 @@ def test_what_children_cannot_import_is_refused(tmp_path, is_file, words):
   start = _program(tmp_path / 'run', 'main()')
   script = tmp_path / 'mine.py'
   script.write_text(start)
-  ran = _run(*([script] if is_file else ['-c', start]))
+  ran = programs.python(*([script] if is_file else ['-c', start]))
   assert ran.returncode == 1
   assert re.search(words, ran.stderr), ran.stderr
   assert not (tmp_path / 'run').exists()
 
 
 _ENDLESS = """
+import signal
 import sys
 import impala_tf
 
@@ -218,6 +211,8 @@ class Say:
   def after_update(self, update):
     print('UPDATE', update.updates, flush=True)
 
+if len(sys.argv) == 3:
+  signal.signal(signal.SIGINT, lambda *unused: print('HANDLED'))
 try:
   impala_tf.train(
       'configs/catch.gin', sys.argv[1], in_process=True, callbacks=[Say()],
@@ -229,16 +224,17 @@ except KeyboardInterrupt:
 
 @_PROCESSES
 @pytest.mark.slow
-def test_interrupt_saves_and_goes_on(tmp_path):
-  with programs.running('-c', _ENDLESS, tmp_path) as process:
+@pytest.mark.parametrize('own_handler', [(), ('HANDLED',)])
+def test_interrupt_saves_and_goes_on(tmp_path, own_handler):
+  with programs.running('-c', _ENDLESS, tmp_path, *own_handler) as process:
     while not process.stdout.readline().startswith('UPDATE 3'):
       pass
     process.send_signal(signal.SIGINT)
     output, errors = process.communicate(timeout=programs.DEADLINE_SECS)
   assert process.returncode == 0, errors
   lines = output.splitlines()
-  assert lines[-1] == 'INTERRUPTED'
+  assert lines[-1 - len(own_handler):] == [*own_handler, 'INTERRUPTED']
   updates = [int(x.split()[1]) for x in lines if x.startswith('UPDATE')]
   saved = run_directory.newest_checkpoint(str(tmp_path))
   assert saved >= 3 and (not updates or saved == updates[-1])
-  assert f"run_dir='{tmp_path}' resumes" in lines[-2]
+  assert f"run_dir='{tmp_path}' resumes" in lines[-2 - len(own_handler)]

@@ -10,7 +10,8 @@ from impala_tf.runs import profiling
 
 CONFIG = config_lib.Config(
     actor=config_lib.ActorConfig(num_actors=1, num_envs=4),
-    learner=config_lib.LearnerConfig(batch_size=8, queue_capacity=16))
+    learner=config_lib.LearnerConfig(batch_size=16, queue_capacity=16),
+    replay=config_lib.ReplayConfig(replay_fraction=0.5))
 
 
 def _row(updates, secs):
@@ -35,7 +36,7 @@ def test_hops_add_up_to_the_policy_lag_and_the_update(tmp_path, capsys):
   assert budget == pytest.approx({
       # Means over two unrolls of each actor.
       'environment': 0.2, 'inference': 0.1,
-      # 4 unrolls, half a batch, so half of an update's time.
+      # 4 unrolls, half of a batch's new ones, so half of an update's time.
       'in the queue': 0.1,
       # A lag of 5 updates is 1 s, of which the rest is left.
       'batching': 0.6,

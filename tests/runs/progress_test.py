@@ -114,9 +114,11 @@ def test_line_goes_on_with_a_learner_that_lost_a_part_of_its_time(capsys):
   assert '4,100 frames' not in shown
 
 
-def test_other_libraries_only_warn_above_the_line(capsys):
+def test_other_libraries_only_warn_above_the_line(capsys, tmp_path):
   absl_logging.set_verbosity(absl_logging.INFO)  # Saving a model lowers it.
   root = logging.getLogger()
+  own = logging.FileHandler(tmp_path / 'my.log')
+  root.addHandler(own)
   before = root.handlers[:], root.level
   with _line():
     logging.getLogger('portpicker').info('a port')
@@ -124,6 +126,8 @@ def test_other_libraries_only_warn_above_the_line(capsys):
     absl_logging.info('ours')
   assert capsys.readouterr().err.splitlines() == ['no port', 'ours']
   assert (root.handlers[:], root.level) == before
+  root.removeHandler(own)
+  assert (tmp_path / 'my.log').read_text() == 'a port\nno port\nours\n'
 
 
 def test_notebook_shows_one_line_that_is_rewritten(capsys, monkeypatch):

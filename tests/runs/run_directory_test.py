@@ -1,7 +1,9 @@
 """A directory belongs to one run, and to one process at a time."""
 
 import dataclasses
+import errno
 import re
+from unittest import mock
 
 import pytest
 
@@ -41,6 +43,12 @@ def test_directory_is_made_with_its_config_resumed_and_has_one_owner(place):
   _refused(place, OTHER, r"EnvironmentConfig.level \('catch', now 'atari.*"
            '--allow_changes to go on with these changes')
   assert set(files.names(place)) <= {'config.gin', 'history.jsonl', '.lock'}
+
+
+def test_file_system_without_locks_is_refused(tmp_path):
+  error = OSError(errno.ENOLCK, 'No locks available')
+  with mock.patch('fcntl.flock', side_effect=error):
+    _refused(str(tmp_path), CONFIG, 'cannot be locked .No locks available.; ch')
 
 
 @pytest.mark.parametrize('names', [(), ('.lock', 'config.gin.new')])
@@ -192,6 +200,8 @@ def test_changes_that_the_learner_refuses_are_taken_back(tmp_path, has_learned):
       raise config_lib.UserError('no such thing')
   assert _config(tmp_path) == (CHANGED if has_learned else CONFIG)
   assert _num_changes(tmp_path) == has_learned
+  starts = [e for e in history.read(str(tmp_path)) if 'command' in e]
+  assert len(starts) == 1 + has_learned
 
 
 def test_run_is_resumed_by_its_own_config_unless_another_is_given(tmp_path):

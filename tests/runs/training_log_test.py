@@ -33,9 +33,11 @@ def test_window_takes_ended_episodes_with_finite_returns_and_known_numbers():
   window = training_log.EpisodeWindow(100)
   is_first = np.array([[True, True], [True, True], [False, False]])
   none = metrics.MISSING
-  window.add(is_first, np.array([[np.nan, 2.], [np.inf, 4.], [1., 1.]]), {
+  returns = np.array([[np.nan, 2.], [np.inf, 4.], [1., 1.]])
+  added = window.add(is_first, returns, {
       'score': np.array([[5., none], [7., 8.], [9., 9.]], np.float32),
       'none': np.full((3, 2), none)})
+  assert added.tolist() == [[False, True], [False, True], [False, False]]
   assert window.num_episodes == 4
   assert window.means() == {'episode_return': 3., 'score': 8.}
 

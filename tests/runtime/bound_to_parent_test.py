@@ -1,8 +1,5 @@
 """A program gets a signal when its parent dies."""
 
-import subprocess
-import sys
-
 import pytest
 
 from tests.fixtures import programs
@@ -34,9 +31,7 @@ def test_program_gets_the_signal_when_its_parent_dies(
 
 
 def test_program_whose_parent_is_dead_already_never_starts(tmp_path):
-  ran = subprocess.run(
-      [sys.executable, '-m', 'impala_tf.runtime.bound_to_parent', '1',
-       'SIGKILL', _PROGRAM, 'short', 'bound', str(tmp_path)],
-      cwd=programs.ROOT, timeout=programs.DEADLINE_SECS)
+  ran = programs.run('impala_tf.runtime.bound_to_parent', '1', 'SIGKILL',
+                     _PROGRAM, 'short', 'bound', tmp_path)
   assert ran.returncode == 1
   assert not list(tmp_path.iterdir())

@@ -89,17 +89,10 @@ def test_points_are_settings_as_they_are_given():
   points = {'lag_1': {'LearnerConfig.queue_capacity': 1},
             'lag_9': {'LearnerConfig.queue_capacity': 9}}
   config = _config(ranges={}, num_settings=1, points=points)
-  assert plan_lib.settings(config) == plan_lib.corners(config) == points
+  assert plan_lib.settings(config) == points
   assert [r.name for r in plan_lib.runs(config)][-1] == 'pong/y/lag_9/seed_3'
   assert list(plan_lib.settings(_config(
       ranges={}, num_settings=1)).values()) == [{}]
-
-
-def test_corners_have_each_limit_and_choice():
-  corners = plan_lib.corners(_config())
-  assert len(corners) == 4
-  for name, (_, *limits) in _RANGES.items():
-    assert {c[name] for c in corners.values()} == set(limits)
 
 
 @pytest.mark.parametrize('kwargs, words', [

@@ -194,7 +194,12 @@ def check(args: argparse.Namespace) -> None:
     raise config_lib.UserError(
         '--core is for actors that train.sh starts; leave it out')
   config_lib.check_range('--task', args.task, at_least=0)
+  config_lib.check_range('--seed', args.seed, at_least=0)
   config_lib.check_range('--wait_secs', args.wait_secs, above=0)
+  if args.gin_binding and not (args.config or args.run_dir):
+    raise config_lib.UserError(
+        '--gin_binding changes --config, or that of --run_dir; give one, or '
+        "leave it out to take the learner's")
   if args.role == 'evaluator' and not (args.output or args.run_dir):
     raise config_lib.UserError(
         'an evaluator needs --run_dir, or --output if it cannot see that')

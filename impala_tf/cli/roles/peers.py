@@ -22,12 +22,6 @@ from impala_tf.storage import files
 from impala_tf.suites import levels
 
 
-def _config_path(args: argparse.Namespace) -> str | None:
-  if args.config or not args.run_dir:
-    return args.config
-  return gin_config.config_path(args.run_dir)
-
-
 class LearnerConnection:
   """A connection of an actor or evaluator to its learner."""
 
@@ -51,7 +45,7 @@ class LearnerConnection:
                f'{levels.short_name(config.environment.level)} '
                f'({config_lib.full_fingerprint(config)}) from '
                f'{self._args.address} after {self._waiting.restart():.0f} s')
-      path = _config_path(self._args)
+      path = run_directory.config_path(self._args.config, self._args.run_dir)
       changed = path and gin_config.differences(
           gin_config.load(path, self._args.gin_binding), config)
       if changed:
@@ -100,8 +94,8 @@ def run_actor(args: argparse.Namespace) -> None:
   """Plays until KeyboardInterrupt, or ConnectionError (learner lost)."""
   learner = LearnerConnection(args)
   # If the config is known, TensorFlow is imported while the learner starts.
-  path = _config_path(args)
-  if path is not None and files.exists(path):
+  path = run_directory.config_path(args.config, args.run_dir)
+  if path is not None:
     config = gin_config.load(path, args.gin_binding)
   else:
     config = learner.config()

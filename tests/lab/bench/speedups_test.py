@@ -2,14 +2,13 @@
 
 import contextlib
 import os
-import subprocess
-import sys
 
 import pytest
 
 from impala_tf import config as config_lib
 from impala_tf.runtime import sizing
 from lab.bench import speedups
+from tests.fixtures import programs
 
 _WAIT = 'print("ready", flush=True); input()'
 _PINNED = 'import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})'
@@ -25,9 +24,8 @@ def _processes(*codes):
   with contextlib.ExitStack() as stack:
     pids = []
     for code in codes:
-      process = stack.enter_context(subprocess.Popen(
-          [sys.executable, '-c', f'{code}\n{_WAIT}'], stdin=subprocess.PIPE,
-          stdout=subprocess.PIPE, text=True))
+      process = stack.enter_context(programs.running(
+          '-c', f'{code}\n{_WAIT}', stdin=programs.PIPE))
       assert process.stdout.readline() == 'ready\n'
       pids.append(process.pid)
     yield pids
