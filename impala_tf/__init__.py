@@ -17,9 +17,10 @@ if TYPE_CHECKING:  # For editors, type checkers and the reference of the API.
   from impala_tf.agents.torsos import register as register_torso
   from impala_tf.algorithms.table import register as register_algorithm
   from impala_tf.config import (
-      ActorConfig, AgentConfig, AtariConfig, Config, ConfigError, DmlabConfig,
-      EnvironmentConfig, ExperimentConfig, ImpalaConfig, LearnerConfig,
-      OptimizerConfig, ReplayConfig, UserError, VizdoomConfig)
+      ActorConfig, AgentConfig, AsyncConfig, AtariConfig, Config, ConfigError,
+      DmlabConfig, EnvironmentConfig, ExperimentConfig, ImpalaConfig,
+      LaserConfig, LearnerConfig, OptimizerConfig, PopulationConfig,
+      ReplayConfig, UserError, VizdoomConfig)
   from impala_tf.envs.factory import register as register_domain
   from impala_tf.envs.multi_level import make_for_policies as make_environment
   from impala_tf.roles.scores import evaluate
@@ -42,10 +43,10 @@ os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '2')
 # Public names, to their modules, which the first use imports, and names there.
 _API = {
     **{name: ('impala_tf.config', name) for name in (
-        'ActorConfig', 'AgentConfig', 'AtariConfig', 'Config', 'ConfigError',
-        'DmlabConfig', 'EnvironmentConfig', 'ExperimentConfig', 'ImpalaConfig',
-        'LearnerConfig', 'OptimizerConfig', 'ReplayConfig', 'UserError',
-        'VizdoomConfig')},
+        'ActorConfig', 'AgentConfig', 'AsyncConfig', 'AtariConfig', 'Config',
+        'ConfigError', 'DmlabConfig', 'EnvironmentConfig', 'ExperimentConfig',
+        'ImpalaConfig', 'LaserConfig', 'LearnerConfig', 'OptimizerConfig',
+        'PopulationConfig', 'ReplayConfig', 'UserError', 'VizdoomConfig')},
     'evaluate': ('impala_tf.roles.scores', 'evaluate'),
     'load_agent': ('impala_tf.agents.saved', 'load_agent'),
     'load_policy': ('impala_tf.agents.policy', 'load_policy'),

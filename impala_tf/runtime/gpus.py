@@ -95,8 +95,8 @@ def _obstacle(gpus: Sequence[Gpu]) -> str:
   try:
     metadata.version('tensorflow')
   except metadata.PackageNotFoundError:  # tensorflow-cpu may be there.
-    return ('TensorFlow is installed without CUDA (IMPALA_TF_EXTRA=gpu '
-            './launch/setup.sh, or the extra gpu)')
+    return ('TensorFlow is installed without CUDA (rm -rf .venv; '
+            'IMPALA_TF_EXTRA=gpu ./launch/setup.sh, or the extra gpu)')
   driver = gpus[0].driver
   if _numbers(driver) < _numbers(_MIN_DRIVER):
     return (f'the driver {driver} is older than {_MIN_DRIVER}, which CUDA 12 '
