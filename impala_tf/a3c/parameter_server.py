@@ -162,5 +162,7 @@ class SegmentMetrics:
                               record['worker']):
         for name, value in record['metrics'].items():
           values[name].append(value)
-    update.metrics = {name: float(np.mean(numbers))
-                      for name, numbers in values.items()}
+    # Some segments have no step with a choice, and so no share of entropy.
+    update.metrics = {name: float(np.mean(known))
+                      for name, numbers in values.items()
+                      if (known := [n for n in numbers if not np.isnan(n)])}

@@ -34,7 +34,7 @@ class Algorithm(NamedTuple):
     needs_target_agent: whether `loss` has a further argument, `target_agent`.
       It is of the same `make_agent`, and its older parameters give the targets.
     needs_last_action: whether `loss` reads the action at an unroll's last step,
-      which must then be the action that is taken there.
+      which must then be taken there. Both are for A3C's siblings alone.
   """
   make_agent: MakeAgentFn
   loss: LossFn

@@ -61,9 +61,7 @@ def loss(agent: agent_lib.Agent, unroll: types.Unroll,
       ~truncated)
   values = n_step.values_of_actions(outputs.policy_logits[:-1], actions[:-1])
   unroll_losses = losses.baseline_loss(targets, values, ~truncated)
-  # The baseline takes part so that its head has a gradient.
-  nothing = tf.math.multiply_no_nan(tf.reduce_sum(outputs.baseline), 0.)
-  return types.LossOutput(tf.reduce_sum(unroll_losses) + nothing, {
+  return types.LossOutput(tf.reduce_sum(unroll_losses), {
       'loss/total': unroll_losses,
       'action_value': losses.masked_mean(values, ~truncated)})
 

@@ -149,10 +149,11 @@ def register(name: str, algorithm: Any,
   if name in ROWS:
     raise config_lib.ConfigError(
         f'there is an algorithm {name!r} already; choose another name')
-  if not isinstance(algorithm, algorithm_lib.Algorithm):
+  if not isinstance(algorithm, algorithm_lib.Algorithm) or (
+      algorithm.needs_target_agent or algorithm.needs_last_action):
     raise config_lib.ConfigError(
         f'the algorithm {name!r} must be an algorithm.Algorithm(make_agent, '
-        f'loss, after_step), but is of type {type(algorithm).__name__}')
+        f'loss, after_step) and needs nothing else, but is {algorithm!r}')
   ROWS[name] = Row(lambda: algorithm, check_config)
   user_modules.note_registration('ExperimentConfig.algorithm', name)
 

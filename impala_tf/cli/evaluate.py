@@ -53,10 +53,9 @@ def _parse_args() -> argparse.Namespace:
   parser.add_argument('--gpu', action='store_true',
                       help='let the agent use a GPU, which a learner may need')
   parser.add_argument('--output', help='where to write the result as JSON '
-                      '(default: RUN_DIR/evaluation.json, with _varied at '
-                      'the end of its name for a --gin_binding, or '
-                      'RUN_DIR/evaluation_SUITE.json; of a shipped agent '
-                      'pong_evaluation.json)')
+                      '(default: RUN_DIR/evaluation.json; its name ends in '
+                      '_varied for a --gin_binding, in _SUITE for a suite; of '
+                      'a shipped agent pong_evaluation.json)')
   parser.add_argument('--record', nargs='?', metavar='RESULTS.csv',
                       const=recorded_results.DEFAULT_PATH,
                       help='add the score to a table, with the command, code, '

@@ -21,7 +21,6 @@ from impala_tf.storage import files
 from impala_tf.sweeps import results as results_lib
 
 _POINTS = 200  # Points of a curve that is made of several.
-_MAX_IN_LEGEND = 12  # More labels go above the axes.
 _X = ('frames', 'secs', 'updates')
 _RETURN = 'episode_return'
 _STATISTICS = {'mean': 'mean', 'iqm': 'interquartile mean'}
@@ -148,8 +147,5 @@ def _draw(drawn: Sequence[_Curve], args: argparse.Namespace, output: str
     if any(curve.band.low is not None for curve in drawn):
       title += f', {100 * args.confidence:g}% bootstrap interval'
   axes.set_ylabel(title)
-  if len(drawn) > _MAX_IN_LEGEND:
-    pictures.share_legend(figure)
-  else:
-    axes.legend()
+  pictures.share_legend(figure)
   pictures.save(figure, output)

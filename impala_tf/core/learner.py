@@ -39,7 +39,8 @@ def compute_gradients(agent: agent_lib.Agent, loss_fn: LossFn,
   # An embedding's gradient comes in slices, whose norm would be that of each
   # occurrence of a word by itself.
   values = [tf.convert_to_tensor(gradient) for gradient in
-            tape.gradient(loss_output.loss, variables)]
+            tape.gradient(loss_output.loss, variables,
+                          unconnected_gradients='zero')]  # Unused ones.
   observed: Any = ()
   if agent.normaliser is not None:
     observed = agent.observation_totals(unroll.env_outputs)

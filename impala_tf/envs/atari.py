@@ -111,8 +111,8 @@ class _Screen:
 class AtariEnvironment(environment.BatchedEnvironment):
   """E copies of one game, as Mnih et al. 2016 and Espeholt et al. 2018 play it.
 
-  Actions are held for `action_repeats` frames. The last two are pooled by
-  maximum, turned to grey and shrunk: uint8 [H, W, S], oldest first. A game
+  Actions are held for `action_repeats` frames. The last two are turned to grey,
+  pooled by maximum and shrunk: uint8 [H, W, S], oldest first. A game
   starts with S-1 zero frames. Rewards are raw.
 
   A game starts with 1 to `noop_max` no-ops, uniformly. FIRE is not pressed for

@@ -29,8 +29,8 @@ class ControlEnvironment(gym.GymEnvironment):
                staggered: bool = False):
     """Makes the environments of '<domain>/<task>', a task of dm_control.
 
-    With `staggered`, environment i's first episode is truncated after (i + 1) /
-    E of its steps. Otherwise all episodes end in the same step, and a batch
+    With `staggered`, first episodes are cut at other shares of their steps in
+    each environment of the run. Otherwise all end in the same step, and a batch
     holds only beginnings, or only ends. Raises ConfigError for an unknown task.
     """
     gym.draw_without_display()
@@ -46,8 +46,9 @@ class ControlEnvironment(gym.GymEnvironment):
           environment_kwargs={'flat_observation': True}))
 
     super().__init__(name, num_envs, seed, f'control/{name}', make=make)
-    # Steps after which first episodes are truncated; 0 if they are not.
-    shares = np.arange(1, num_envs + 1) * staggered / num_envs
+    # Steps after which first episodes are truncated; 0 if they are not. By the
+    # golden ratio they are spread evenly, whatever the number of environments.
+    shares = (np.array(self._numbers[:num_envs]) + 1) * 0.618 % 1 * staggered
     self._first_limit = (_EPISODE_STEPS * shares).astype(np.int64)
     self._num_steps = np.zeros(num_envs, np.int64)
 

@@ -53,7 +53,10 @@ class AsGymnasium:
       self.metadata = {'render_fps': 1 / env.control_timestep()}
 
   def has_wrapper_attr(self, name: str) -> bool:
-    return hasattr(self, name)
+    return hasattr(self._env, name)
+
+  def get_wrapper_attr(self, name: str) -> Any:
+    return getattr(self._env, name)
 
   def reset(self, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
     del seed  # The function has got it.
@@ -84,9 +87,16 @@ def _space(spec: Any) -> Any:
     return gym_spaces.Discrete(spec.num_values)
   if not isinstance(spec, specs.Array) or spec.dtype.kind not in 'biuf':
     raise spaces.SpaceError(f'observations of {spec!r}, which are no numbers')
-  if spec.dtype == np.uint8:  # Perhaps an image.
-    return gym_spaces.Box(0, 255, spec.shape, np.uint8)
-  return gym_spaces.Box(-np.inf, np.inf, spec.shape, np.float32)
+  dtype: Any = np.uint8 if spec.dtype == np.uint8 else np.float32
+  return gym_spaces.Box(*_bounds(spec, spec.shape, dtype), dtype=dtype)
+
+
+def _bounds(spec: Any, shape: Any, dtype: Any) -> Any:
+  """Returns a spec's bounds as arrays; without any those of bytes, or none."""
+  bounds = (0, 255) if dtype == np.uint8 else (-np.inf, np.inf)
+  if isinstance(spec, specs.BoundedArray):
+    bounds = spec.minimum, spec.maximum
+  return [np.broadcast_to(bound, shape).astype(dtype) for bound in bounds]
 
 
 def _action_space(spec: Any) -> Any:
@@ -99,12 +109,10 @@ def _action_space(spec: Any) -> Any:
     raise spaces.SpaceError(
         f'actions of {spec!r}; only a DiscreteArray, and a BoundedArray of '
         'shape () or [D], are supported')
-  bounds = (spec.minimum, spec.maximum) if is_bounded else (-np.inf, np.inf)
   is_float = spec.dtype.kind == 'f'
   shape = (1,) if is_float and not spec.shape else spec.shape
   dtype = np.float32 if is_float else np.int64
-  cast: Any = [np.broadcast_to(bound, shape).astype(dtype) for bound in bounds]
-  low, high = cast
+  low, high = _bounds(spec, shape, dtype)
   if is_float:
     return gym_spaces.Box(low, high)
   if spec.shape:

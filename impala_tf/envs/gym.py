@@ -263,8 +263,7 @@ def _maker(level: str, env_id: str, kwargs: Mapping[str, Any],
           env_id, **{**_render_mode(gymnasium, env_id), **own}))
     try:
       with _as_config_error(level):
-        # Two values, as Gymnasium has them.
-        first_resets[i] = _, _ = env.reset(seed=seed)
+        first_resets[i] = _, _ = env.reset(seed=seed)  # Refuses others.
     except BaseException:
       serial.close(env)
       raise

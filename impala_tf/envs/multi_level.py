@@ -29,8 +29,8 @@ def make_environment(config: config_lib.Config | str, num_envs: int = 1,
                      ) -> environment.BatchedEnvironment:
   """Makes a batch of E environments of the configured levels.
 
-  `config` may be a level's name, such as 'atari/pong'. Environment i has the
-  seed `seed + i`. In `training` lost lives end discounted returns, and levels
+  `config` may be a level's name, such as 'atari/pong'. Seeds count from `seed`,
+  level by level. In `training` lost lives end discounted returns, and levels
   with held-out variants play those for training. `first_slot` is the number of
   the first environment in the run, which its constructor can read
   (`serial.Simulators`), and which decides the level (`slots`).
@@ -59,8 +59,8 @@ def make_for_policies(config: config_lib.Config | str, num_envs: int = 1,
                       ) -> environment.BatchedEnvironment:
   """Makes a batch of E environments for policies of `load_policy`.
 
-  `config` may be a level's name, such as 'atari/pong'. Environment i has the
-  seed `seed + i`. Without `training` full games are played, of held-out levels
+  `config` may be a level's name, such as 'atari/pong'. Seeds count from `seed`,
+  level by level. Without `training` full games are played, of held-out levels
   if there are some. Continuous actions are in the simulator's units, as
   policies give them; pictures are as they are, since policies scale them. Both
   hold for several levels if these are alike; else actions are from -1 to 1.

@@ -32,8 +32,7 @@ def _by_algorithm(run_dirs: Sequence[str]
 def _score(run: runs_lib.Run, is_normalised: bool = False) -> float:
   """Returns a run's score on its one level, or that of a suite normalised.
 
-  It is that of the evaluation by the protocol, or of the last training games
-  without one.
+  It is that of an evaluation by the protocol, else of the last training games.
   """
   if len(run.levels) > 1:
     raise config_lib.UserError(

@@ -113,5 +113,6 @@ def test_algorithm_of_ones_own_is_registered_with_its_check():
   for name in ('impala', 'mine'):
     with pytest.raises(config_lib.ConfigError, match=f"'{name}' already"):
       table.register(name, mine)
-  with pytest.raises(config_lib.ConfigError, match='but is of type function'):
-    table.register('other', refuse)
+  for other in refuse, mine._replace(needs_target_agent=True):
+    with pytest.raises(config_lib.ConfigError, match='needs nothing else, but'):
+      table.register('other', other)

@@ -30,7 +30,7 @@ def runs(tmp_path):
 def _colours(path):
   """Returns the picture, and its number of colours that are not grey."""
   image = np.asarray(imageio.v2.imread(path))[..., :3]
-  assert image.shape == (510, 690, 3)
+  assert image.shape == (543, 690, 3)
   pixels = image.reshape(-1, 3)
   strong = pixels[np.ptp(pixels.astype(int), axis=1) > 100]
   return image, len(np.unique(strong // 64, axis=0))
@@ -40,10 +40,9 @@ def test_each_run_is_a_line(runs, tmp_path, call):
   output = tmp_path / 'curve.png'
   assert call(plot.main, runs[0], f'--output={output}') == 0
   one, colours = _colours(output)
-  assert colours >= 1
   assert call(plot.main, *runs, f'--output={output}') == 0
   two, more_colours = _colours(output)
-  assert more_colours > colours
+  assert more_colours > colours >= 1
   assert not np.array_equal(one, two)
 
 

@@ -71,9 +71,8 @@ def test_first_episodes_of_a_batch_for_training_end_one_after_another():
       ends[is_training] += [
           (t, e) for e in np.flatnonzero(row.step_type == LAST)]
   # An episode has 1,000 steps and a reset.
-  assert ends[True] == [
-      *((250 * k, k - 1) for k in range(1, 5)),
-      *((250 * k + 1001, k - 1) for k in range(1, 5) if k < 4), (2001, 3)]
+  firsts = [(236, 1), (472, 3), (618, 0), (854, 2)]
+  assert ends[True] == [*firsts, *((t + 1001, e) for t, e in firsts)]
   assert ends[False] == [(t, e) for t in (1000, 2001) for e in range(4)]
 
 

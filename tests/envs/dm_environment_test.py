@@ -94,6 +94,8 @@ def test_action_arrives_as_its_spec_says(make, spec, action, expected):
 @pytest.mark.parametrize('spec, observation, expected', [
     (specs.Array((2, 1), np.float64), [[1.], [2.]], [[1.], [2.]]),
     (specs.DiscreteArray(3), 1, [0., 1., 0.]),
+    (specs.BoundedArray((40, 40, 3), np.uint8, 0, 1),
+     np.ones((40, 40, 3), np.uint8), np.full((40, 40, 3), 255.)),
     ({'b': specs.Array((), bool), 'a': [specs.DiscreteArray(2),
                                         specs.Array((1,), np.int64)]},
      {'b': True, 'a': [1, np.array([7])]}, [0., 1., 7., 1.])])
