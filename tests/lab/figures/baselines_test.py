@@ -124,8 +124,8 @@ def test_variants_of_figure_4_differ_in_their_architecture_alone():
   rmsprop = rmsprop_lib.RMSProp(lambda: 0.1, 0.9, lambda: 0.1)
   rmsprop.build([variable])
   start = rmsprop.mean_squares[0].numpy()[0]
-  name, bindings = next(iter(plan_lib.settings(sweep).items()))
-  for run in plan_lib.runs(sweep, {name: bindings}):
+  first = next(iter(plan_lib.settings(sweep)))
+  for run in (r for r in plan_lib.runs(sweep) if r.setting == first):
     path = sweep.tasks[run.task]
     config = gin_config.load(path, run.gin_bindings())
     impala = gin_config.load(path, run._replace(bindings={
