@@ -82,9 +82,9 @@ class Program(sweep.Program):
       if agents.setdefault(member.population, agent) != agent:
         raise config_lib.ConfigError(
             f'members of {member.population} differ in network, level, '
-            'algorithm or length of unrolls, so that none could copy another; '
-            'let ranges and points bind numbers of OptimizerConfig and '
-            'ImpalaConfig, and variants all else')
+            'algorithm, length of unrolls, or in whether they have PopArt, '
+            'clipping or bias_correction, so that none could copy another; let '
+            'ranges and points bind other numbers, and variants all else')
 
   def begin(self, runs, run_dirs):
     for run_dir in run_dirs.values():

@@ -69,9 +69,9 @@ def add_import(parser: argparse.ArgumentParser) -> None:
   """Adds the flag --import, for `user_modules.load`."""
   parser.add_argument(
       '--import', action='append', default=[], dest='modules',
-      metavar='FILE.py', help='a file of your own that registers environments, '
-      'networks or algorithms, or the name of an installed module; may be '
-      'repeated; on other machines it must be at the same path')
+      type=os.path.expanduser, metavar='FILE.py', help='a file of yours that '
+      'registers environments, networks or algorithms, or the name of an '
+      'installed module; may be repeated; on other machines at the same path')
 
 
 def add_checkpoint(parser: argparse.ArgumentParser) -> None:

@@ -40,7 +40,7 @@ def compute_gradients(agent: agent_lib.Agent, loss_fn: LossFn,
   # occurrence of a word by itself.
   values = [tf.convert_to_tensor(gradient) for gradient in
             tape.gradient(loss_output.loss, variables,
-                          unconnected_gradients='zero')]  # Unused ones.
+                          unconnected_gradients='zero')]  # If one is unused.
   observed: Any = ()
   if agent.normaliser is not None:
     observed = agent.observation_totals(unroll.env_outputs)

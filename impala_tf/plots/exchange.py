@@ -87,11 +87,11 @@ def marl_eval(run_dirs: Sequence[str]) -> dict[str, Any]:
     runs = [(name, seed, run) for name, levels in algorithms.items()
             for seed, run in sorted(levels.get(level, {}).items())]
     curves = [run.curve(level) for *_, run in runs]
-    if not all(curves):
+    common = intervals.on_common_axis(curves, _STEPS) if all(curves) else None
+    if common is None or not common[0].size:
       raise config_lib.UserError(
-          f'not all runs of {level} have returns in their metrics.jsonl; name '
-          'only runs that have')
-    x, values = intervals.on_common_axis(curves, _STEPS)
+          f'runs of {level} have no frames with returns in common; name others')
+    x, values = common
     domain, _, task = level.rpartition('/')
     of_task = contents.setdefault(domain or level, {}).setdefault(task, {})
     for (name, seed, run), returns in zip(runs, values):

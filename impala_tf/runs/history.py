@@ -67,7 +67,7 @@ def _commit() -> str:
 
 
 def remove_last(run_dir: str) -> None:
-  """Removes the newest entry, after its change was refused."""
+  """Removes the newest entry, after what it notes was refused."""
   entries = read(run_dir)[:-1]
   if entries:
     _write(run_dir, entries)

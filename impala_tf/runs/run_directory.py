@@ -227,7 +227,7 @@ def claim(path: str, config: config_lib.Config,
   """Makes or resumes a run directory, locked against other processes.
 
   The config is written to `config.gin` before anything else. If the caller
-  raises UserError, a new run's files are removed, unless it has learned.
+  raises UserError without learning, all is as before: a new run is removed.
 
   Yields whether there is a run to resume. Raises RunDirectoryError, before
   anything is touched, if the directory is in use, foreign, unwritable or of

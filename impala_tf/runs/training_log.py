@@ -70,7 +70,7 @@ class EpisodeWindow:
     """Starts an empty window on the games of `num_envs` environments.
 
     All environments begin a game at once, and the first to end are short ones.
-    If the run `is_resumed` they are left out: it had better means before.
+    If the run `is_resumed` they are left out: its earlier rows are better.
     """
     self._values: dict[str, collections.deque[float]] = collections.defaultdict(
         lambda: collections.deque(maxlen=size))

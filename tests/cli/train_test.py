@@ -49,7 +49,7 @@ def _all_pids(run_dir):
     ([runs.bind('AgentConfig.torso', 'shalow')],
      "torso must be one of .* but is 'shalow'; did you mean 'shallow'.*one of "
      'your own is known once .*--import=FILE.py'),
-    (['--import=no_such.py'], '--import=no_such.py: there is no such file'),
+    (['--import=~/no_such.py'], '--import=/.*/no_such.py: there is no such'),
     ([runs.bind('EnvironmentConfig.level', 'atari57')],
      '57 levels .* 1 actor process with 4 .*num_envs to 57 at least'),
     ([runs.bind('LearnerConfig.batch_size', 0)],
