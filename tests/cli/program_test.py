@@ -104,14 +104,13 @@ from impala_tf.storage import files
 from impala_tf.cli import plot
 from impala_tf.cli import program
 from impala_tf.runs import run_directory
-files.exists = lambda path: threading.Event().wait()
+files.exists = lambda path: ':' in path and threading.Event().wait()
 run_directory._REACH_SECS = 0.1
 program.end(plot.main())
 """
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)
 def test_program_ends_though_nobody_answers():
   ran = programs.run_code(
       _BUCKET_THAT_IS_SILENT, 'file:///x', timeout=runs.DEADLINE_SECS)
