@@ -23,7 +23,7 @@ def loss(agent, unroll, config, hyperparameters):
     agent: target policy and baseline.
     unroll: batch with leading [T+1, B].
     config: config of the run.
-    hyperparameters: variables of the run.
+    hyperparameters: `hyperparameters.Present`, with the entropy cost.
 
   Returns:
     `types.LossOutput`.

@@ -59,12 +59,12 @@ class EnvOutput(NamedTuple):
     episode_metrics: float32 [..., M], numbers that the level reported of the
       last episode that has ended, for logs only; () if M is 0.
   """
-  step_type: Any
-  reward: Any
-  discount: Any
-  observation: Any
-  episode_return: Any
-  episode_steps: Any
+  step_type: Any = ()
+  reward: Any = ()
+  discount: Any = ()
+  observation: Any = ()
+  episode_return: Any = ()
+  episode_steps: Any = ()
   instruction: Any = ()
   features: Any = ()
   action_mask: Any = ()

@@ -5,5 +5,5 @@
 
 set -euo pipefail
 
-source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
+source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/setup.sh"
 exec "$PYTHON" -m lab.bench "$@"

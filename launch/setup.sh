@@ -13,12 +13,12 @@
 
 set -euo pipefail
 
-source "$(dirname "${BASH_SOURCE[0]}")/usage.sh"
+source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/usage.sh"
 if [[ "${BASH_SOURCE[0]}" == "$0" ]]; then check_arguments 0 "$@"; fi
 
 # The physical path, so that a checkout is the same one by whatever links it is
 # reached. With -P, `..` is the parent of what a link leads to.
-ROOT="$(CDPATH='' cd -P -- "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+ROOT="$(CDPATH='' cd -P -- "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.." && pwd)"
 
 readonly UV_VERSION=0.13.9
 readonly NO_PYTHON='no Python 3.11 or 3.10 on the PATH'

@@ -4,5 +4,5 @@
 
 set -euo pipefail
 
-source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
+source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/setup.sh"
 IMPALA_TF_SCRIPTS="$(dirname "$0")" exec "$PYTHON" -m impala_tf sweep "$@"

@@ -4,7 +4,7 @@
 
 set -euo pipefail
 
-source "$(dirname "${BASH_SOURCE[0]}")/usage.sh"
+source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/usage.sh"
 if asks_for_help "$@"; then
   print_usage
   exit
@@ -14,5 +14,5 @@ if [[ $# -eq 0 || ! ( -d "$1" || "$1" == *://* ) ]]; then
   refuse "there is no run directory '${1:-}'; give RUN_DIR first"
 fi
 
-source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
+source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/setup.sh"
 exec "$PYTHON" -m tensorboard.main --logdir "$1" "${@:2}"

@@ -16,7 +16,7 @@
 
 set -euo pipefail
 
-source "$(dirname "${BASH_SOURCE[0]}")/usage.sh"
+source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/usage.sh"
 arguments=("$@")
 tier=()
 newer=''
@@ -36,7 +36,7 @@ case "${1:-}" in
   --tensorflow*) refuse "${1:-} is no version that is tested; use 2.21" ;;
 esac
 
-source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
+source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/setup.sh"
 cd "$ROOT"
 
 {

@@ -93,7 +93,7 @@ def _marks_of_several(path):
   if '/tasks/' in path:
     return []
   is_large = 'atari57/multitask' in path
-  return [pytest.mark.slow] + ([pytest.mark.nightly] if is_large else [])
+  return pytest.mark.nightly if is_large else pytest.mark.slow
 
 
 @pytest.mark.timeout(900)  # Starts and resets 57 emulators.

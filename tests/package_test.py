@@ -66,9 +66,8 @@ AGENTS = sorted(path.name for path in (ROOT / 'testdata' / 'agents').iterdir()
 @pytest.mark.parametrize('name', AGENTS)
 def test_shipped_agent_plays_by_its_name(name, tmp_path):
   output = tmp_path / 'result.json'
-  ran = programs.run('impala_tf', 'evaluate', name, '--episodes=1',
-                     f'--output={output}')
-  assert ran.returncode == 0, ran.stderr
+  programs.run('impala_tf', 'evaluate', name, '--episodes=1',
+               f'--output={output}', check=True)
   directory = ROOT / 'testdata' / 'agents' / name
   card = huggingface_hub.ModelCard.load(directory / 'README.md')
   level = json.loads(output.read_text())['level']
@@ -78,9 +77,7 @@ def test_shipped_agent_plays_by_its_name(name, tmp_path):
   assert size < 1.6e6
 
 
-@pytest.mark.slow
 @pytest.mark.nightly
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize('name', AGENTS)
 def test_shipped_agent_has_the_score_of_its_card(name):
   (result,) = huggingface_hub.ModelCard.load(
@@ -126,9 +123,8 @@ for main, *arguments in (
 
 @pytest.mark.slow
 def test_nothing_but_training_needs_reverb(tmp_path):
-  ran = programs.run_code(
-      _WITHOUT_REVERB, tmp_path, ROOT / 'testdata' / 'catch' / 'seed_1')
-  assert ran.returncode == 0, ran.stderr
+  programs.run_code(_WITHOUT_REVERB, tmp_path,
+                    ROOT / 'testdata' / 'catch' / 'seed_1', check=True)
   assert (tmp_path / 'exported').is_dir() and (tmp_path / 'curve.png').exists()
 
 
@@ -151,7 +147,6 @@ def _wheel(tmp_path_factory):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)
 def test_wheel_holds_the_package_and_says_what_it_needs(wheel):
   with zipfile.ZipFile(wheel) as archive:
     names = set(archive.namelist())
@@ -209,7 +204,6 @@ def test_each_python_gets_its_tensorflow(python, machine, extra, expected):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)
 def test_installed_package_plays_without_the_clone(wheel, tmp_path):
   with zipfile.ZipFile(wheel) as archive:
     archive.extractall(tmp_path / 'site')
@@ -236,7 +230,6 @@ for name in ('laser/catch_delayed', *sweep.tasks.values()):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)
 def test_examples_of_the_page_run(tmp_path, monkeypatch):
   from tests.fixtures import trained_runs  # Needs Reverb, unlike the others.
   monkeypatch.chdir(tmp_path)

@@ -145,7 +145,7 @@ def _ends_of_episodes(records: Sequence[Record]) -> types.EnvOutput:
         np.array([[record.get(name, 0) for record in records]] * 2, dtype))
 
   return types.EnvOutput(
-      step_type=tf.constant(steps), reward=(), discount=(), observation=(),
+      step_type=tf.constant(steps),
       episode_return=of_episodes('episode_return', np.float32),
       episode_steps=of_episodes('episode_steps', np.int32))
 

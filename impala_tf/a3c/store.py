@@ -30,8 +30,6 @@ _BLOCK = 32 * 1024  # Numbers that stay in a core's cache meanwhile.
 _NUM_RECORDS = 4096
 RECORD_BYTES = 2048  # With the length at its beginning.
 _LENGTH_BYTES = 8  # At the beginning of each record.
-# Without an answer in this time, whoever reads records tries again later.
-_READ_LOCK_SECS = 0.05
 
 # Takes a step in place: parameters, the optimiser's memory of them, their
 # gradient, float32 [N] each, and the learning rate. It works elementwise, so
@@ -48,8 +46,8 @@ def rmsprop(parameters: np.ndarray, mean_squares: np.ndarray,
     g <- decay g + (1 - decay) gradient^2
     parameters <- parameters - learning_rate gradient / sqrt(g + epsilon)
 
-  Equation S2. Vectors are float32 [N], g (`mean_squares`) is 0 or more, the
-  gradient finite.
+  Equations S2 and S3. Vectors are float32 [N], g (`mean_squares`) is 0 or more,
+  the gradient finite.
   """
   # Read once: another process may write meanwhile, and a value that is half old
   # and half new could be negative, which has no root.
@@ -209,23 +207,27 @@ class Store:
   def new_records(self, num_read: int) -> tuple[list[dict[str, Any]], int]:
     """Reads the records of `add_frames` after the first `num_read`.
 
-    Returns these, oldest first, and the number of records up to them.
+    Returns these, oldest first, and the number of records up to them; none
+    while another process has the lock.
     """
     if int(self._header['num_records']) == num_read:
       return [], num_read
     texts = []
-    with anonymous_files.lock(self._file.fileno(), fcntl.LOCK_SH,
-                              _READ_LOCK_SECS) as is_locked:
-      if is_locked:
-        num_records = int(self._header['num_records'])
-        # Older records have been overwritten.
-        for number in range(
-            max(num_read, num_records - _NUM_RECORDS), num_records):
-          row = self._records[number % _NUM_RECORDS]
-          length = int(row[:_LENGTH_BYTES].view(np.int64)[0])
-          texts.append(row[_LENGTH_BYTES:_LENGTH_BYTES + length].tobytes())
-        num_read = num_records
-    return [json.loads(text) for text in texts], num_read
+    try:
+      fcntl.flock(self._file.fileno(), fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:  # Its holder may have been stopped.
+      return [], num_read
+    try:
+      num_records = int(self._header['num_records'])
+      # Older records have been overwritten.
+      for number in range(
+          max(num_read, num_records - _NUM_RECORDS), num_records):
+        row = self._records[number % _NUM_RECORDS]
+        length = int(row[:_LENGTH_BYTES].view(np.int64)[0])
+        texts.append(row[_LENGTH_BYTES:_LENGTH_BYTES + length].tobytes())
+    finally:
+      fcntl.flock(self._file.fileno(), fcntl.LOCK_UN)
+    return [json.loads(text) for text in texts], num_records
 
 
 def make(num_parameters: int, num_slots: int) -> Store:

@@ -194,15 +194,13 @@ class Policy:
     self._input_buffers = {
         name: InputBuffer(getattr(env_output, name), self._num_envs)
         for name in names if not isinstance(getattr(env_output, name), tuple)}
-    unseen = types.EnvOutput(*[()] * len(types.EnvOutput._fields))
-
     seen = [getattr(env_output, name) for name in self._input_buffers]
     structure = seen, self.core_state
 
     def step(*inputs):
       seen, core_state = tf.nest.pack_sequence_as(structure, inputs[:-1])
       agent_output, core_state = self._agent.step(
-          unseen._replace(**dict(zip(self._input_buffers, seen))), core_state,
+          types.EnvOutput(**dict(zip(self._input_buffers, seen))), core_state,
           inputs[-1], self._deterministic)
       # In one vector, so that they are one tensor. The bits of whole numbers
       # are moved as float32, and not computed with.

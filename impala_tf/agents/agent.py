@@ -138,7 +138,6 @@ class Agent(tf.Module):
             step_type=tf.cast(zeros, tf.uint8), reward=zeros, discount=zeros,
             observation=tf.zeros((1, 1) + observation_spec.shape,
                                  observation_spec.dtype),
-            episode_return=(), episode_steps=(),
             instruction=tf.zeros([1, 1, self._config.instruction_length],
                                  tf.int32),
             features=tf.zeros([1, 1, num_features]),
@@ -255,8 +254,9 @@ class Agent(tf.Module):
     features = tf.ensure_shape(
         features, is_first.shape.concatenate(features.shape[-1]))
     keep = 1. - tf.cast(is_first, tf.float32)
-    rewards = tf.math.multiply_no_nan(
-        losses.clip_rewards(env_outputs.reward, 'abs_one'), keep)
+    rewards = tf.math.multiply_no_nan(  # Without NaN, whose unroll is refused.
+        losses.clip_rewards(env_outputs.reward, 'abs_one'),
+        keep * tf.cast(tf.math.is_finite(env_outputs.reward), tf.float32))
     last_actions = tf.math.multiply_no_nan(
         self.distribution.encode(last_actions), keep[..., tf.newaxis])
     features = tf.concat(

@@ -1,5 +1,6 @@
 """A trained agent that acts on single observations or batches of them."""
 
+import os
 from typing import Any
 
 import dm_env
@@ -62,7 +63,7 @@ class TrainedPolicy:
       reward: reward of the last action, not clipped, but multiplied by
         `EnvironmentConfig.reward_scale`. Agents with an LSTM need it at all
         steps but the first of an episode; others ignore it.
-      instruction: text for agents that read instructions, or its word ids.
+      instruction: text for agents that read instructions, or word ids [E, L].
       features: numbers beside an image, [F], unless the environment's
         observation brings them along.
       action_mask: legal actions as in the environment's `info['action_mask']`,
@@ -99,8 +100,7 @@ class TrainedPolicy:
     action = self._begun(len(batch), is_single).act(types.EnvOutput(
         step_type=np.where(self._is_first, dm_env.StepType.FIRST,
                            dm_env.StepType.MID).astype(np.uint8),
-        reward=self._rewards(reward), discount=(), observation=batch,
-        episode_return=(), episode_steps=(),
+        reward=self._rewards(reward), observation=batch,
         instruction=self._word_ids(instruction),
         features=self._features(features),
         action_mask=self._masks(action_mask))).action
@@ -297,5 +297,5 @@ def load_policy(path: str, checkpoint: checkpoint_lib.Which = 'newest',
   Raises CheckpointError, in one line, if there is no such checkpoint, and
   UserError if the agent was trained on other observations.
   """
-  return TrainedPolicy(saved.load_agent(path, checkpoint), deterministic, seed,
-                       observation_space)
+  return TrainedPolicy(saved.load_agent(os.path.expanduser(path), checkpoint),
+                       deterministic, seed, observation_space)

@@ -40,10 +40,9 @@ def write(loaded: saved.LoadedAgent, directory: str) -> None:
   continuous actions are from -1 to 1, for the environment's bounds.
   """
   agent = loaded.agent
-  unseen = types.EnvOutput(*[()] * len(types.EnvOutput._fields))
 
   def act(inputs, core_state, seed, deterministic):
-    env_output = unseen._replace(**inputs)
+    env_output = types.EnvOutput(**inputs)
     output, core_state = tf.cond(
         deterministic,
         lambda: agent.step(env_output, core_state, seed, True),

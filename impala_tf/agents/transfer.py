@@ -14,20 +14,23 @@ _FRESH = 'starts fresh'
 
 
 def check(source: saved.LoadedAgent, observation_spec: dm_env.specs.Array,
-          num_features: int, config: config_lib.AgentConfig,
+          agent: agent_lib.Agent, config: config_lib.AgentConfig,
           interface: Mapping[str, Any]) -> None:
   """Raises UserError if a saved agent's network or observations differ."""
+  same_actions = source.agent.distribution == agent.distribution
+
   def describe(spec, features, network, interface):
     return {'observations': f'{spec.dtype} {list(spec.shape)}',
             'features': features,
-            # Whether actions are in units of their bounds.
-            'EnvironmentConfig.converted': 'actions' in interface,
+            # Whether actions are in units of their bounds; others start fresh.
+            'EnvironmentConfig.converted': (
+                same_actions and 'actions' in interface),
             **{f'AgentConfig.{name}': repr(value)
                for name, value in dataclasses.asdict(network).items()}}
 
   old = describe(source.observation_spec, source.agent.num_features,
                  source.config, source.interface)
-  new = describe(observation_spec, num_features, config, interface)
+  new = describe(observation_spec, agent.num_features, config, interface)
   changes = [f'{name} {old[name]}, and not {new[name]}'
              for name in old if old[name] != new[name]]
   if changes:

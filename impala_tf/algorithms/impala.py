@@ -84,20 +84,21 @@ def loss_and_targets(
   effects = tf.nest.map_structure(lambda t: t[1:], unroll.env_outputs._replace(
       observation=()))
 
-  truncated = tf.logical_and(
+  counts = ~tf.logical_and(
       tf.equal(effects.step_type, int(dm_env.StepType.FIRST)),
       effects.discount > 0)
-  counts = ~truncated
-  if select is None:
-    selection = Selection(
-        tf.ones_like(truncated), tf.ones_like(truncated[0]), {})
-  else:
-    selection = select(outputs, unroll)
+  selection = select(outputs, unroll) if select else Selection(
+      tf.ones_like(counts), tf.ones_like(counts[0]), {})
   mask = tf.cast(selection.is_relevant & counts, tf.float32)
   log_probs = distribution.log_prob(target_logits, actions)
   log_rhos = log_probs - distribution.log_prob(behaviour_logits, actions)
-  returns = _corrected_returns(
-      config, log_rhos, effects, values, bootstrap_value, mask)
+  returns = vtrace.corrected_returns(
+      config.correction, log_rhos, config.clip_rho_threshold,
+      config.clip_pg_rho_threshold, config.clip_c_threshold,
+      discounts=effects.discount * config.discount,
+      rewards=losses.clip_rewards(effects.reward, config.reward_clipping),
+      values=values, bootstrap_value=bootstrap_value, lambda_=config.lambda_,
+      mask=mask, pg_bootstrap=config.pg_bootstrap)
 
   policy_gradient_loss = losses.policy_gradient_loss(
       log_probs, returns.pg_advantages / value_scale, mask,
@@ -120,28 +121,12 @@ def loss_and_targets(
       'value_size': losses.masked_mean(tf.abs(values), counts),
       'explained_variance': _explained_variance(*scaled, mask),
       **selection.metrics,
+      **_off_policy_metrics(
+          log_rhos, distribution.kl_divergence(behaviour_logits, target_logits),
+          config.clip_rho_threshold, counts),
   }
-  metrics.update(_off_policy_metrics(
-      log_rhos, distribution.kl_divergence(behaviour_logits, target_logits),
-      config.clip_rho_threshold, counts))
   return (types.LossOutput(tf.reduce_sum(unroll_losses), metrics),
           Targets(returns.vs, mask))
-
-
-def _corrected_returns(
-    config: config_lib.ImpalaConfig, log_rhos: tf.Tensor,
-    effects: types.EnvOutput, values: tf.Tensor, bootstrap_value: tf.Tensor,
-    mask: tf.Tensor) -> vtrace.VTraceReturns:
-  """Computes targets and advantages [T, B] by the configured correction."""
-  return vtrace.corrected_returns(
-      config.correction, log_rhos=log_rhos,
-      discounts=effects.discount * config.discount,
-      rewards=losses.clip_rewards(effects.reward, config.reward_clipping),
-      values=values, bootstrap_value=bootstrap_value,
-      clip_rho_threshold=config.clip_rho_threshold,
-      clip_pg_rho_threshold=config.clip_pg_rho_threshold,
-      clip_c_threshold=config.clip_c_threshold, lambda_=config.lambda_,
-      mask=mask, pg_bootstrap=config.pg_bootstrap)
 
 
 def _explained_variance(vs: tf.Tensor, values: tf.Tensor,

@@ -8,7 +8,6 @@ writes a checkpoint, and the same command resumes.
 import argparse
 import contextlib
 import logging
-import os
 import pathlib
 
 from impala_tf import config as config_lib
@@ -78,9 +77,8 @@ def _train(args: argparse.Namespace, config: config_lib.Config,
       beginning.show_network(open_ports, why_public)
       beginning.show_logs(run_dir)
       run = cluster_run.make_supervisor(
-          plan.config,
-          run_dir if files.is_url(run_dir) else os.path.abspath(run_dir),
-          log_dir, args.port, plan.needs, args.wait_secs,
+          plan.config, files.absolute(run_dir), log_dir, args.port, plan.needs,
+          args.wait_secs,
           role_flags.sharing(args).flags())
       newest = progress.NewestRow(run_dir)
       log = logging.FileHandler(log_dir / 'cluster.log')

@@ -31,7 +31,7 @@ from impala_tf.suites import suite as suite_lib
 
 def _parse_args() -> argparse.Namespace:
   parser = command_line.Parser(description=__doc__)
-  parser.add_argument('run_dir', help='of a training run, or the name of a '
+  parser.add_argument('run_dir', help="a run's directory, or the name of a "
                       'shipped agent, such as pong')
   program.add_import(parser)
   command_line.add_gin_binding(
@@ -150,12 +150,11 @@ def _output(args: argparse.Namespace, suite: suite_lib.Suite | None) -> str:
         f'--output is the JSON, and {output} the table beside it; choose '
         'another ending')
   if args.video:
-    video_lib.check_path(args.video)
+    args.video = video_lib.check_path(args.video)
   config_lib.check_range('--video_secs', args.video_secs, above=0)
   if args.video_secs is not None and not args.video:
     raise config_lib.UserError('--video_secs is for --video; leave it out')
-  files.check_writable(output, '--output')
-  return output
+  return files.check_writable(output, '--output')
 
 
 def _recorder(args: argparse.Namespace) -> Callable[[dict], None]:
@@ -166,13 +165,14 @@ def _recorder(args: argparse.Namespace) -> Callable[[dict], None]:
     raise config_lib.UserError(
         "--record is for scores of the run's own config; leave out "
         '--gin_binding')
-  files.check_writable(args.record, '--record')
-  recorded_results.read(args.record)
+  table = files.check_writable(args.record, '--record')
+  recorded_results.read(table)
+  run_dir = files.absolute(shipped.find_agent(args.run_dir))
 
   def record(result):
     if 'interrupted' not in result:
-      recorded_results.add(args.record, recorded_results.of_evaluation(
-          shipped.find_agent(args.run_dir), result))
+      recorded_results.add(
+          table, recorded_results.of_evaluation(run_dir, result))
   return record
 
 

@@ -36,7 +36,7 @@ def _parse_args() -> argparse.Namespace:
   parser.add_argument('--metric', default=_RETURN,
                       help='a field of metrics.jsonl (default: %(default)s)')
   parser.add_argument('--x', default='frames', choices=_X,
-                      help='what runs along; secs is wall time (default: '
+                      help='horizontal axis; secs is wall time (default: '
                       '%(default)s)')
   parser.add_argument('--group_by', metavar='WAY',
                       help='one curve for each group of runs: seed (configs '

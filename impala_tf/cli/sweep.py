@@ -64,7 +64,8 @@ class Program:
     groups = plan_lib.groups(config, self.kind.list_runs(config))
     if not args.ray_address and (args.engine == 'ray' or groups):
       # Ray listens on all interfaces, and runs whatever it is sent.
-      why_public = program.enter_private_network(self.kind.name)
+      why_public = 'as asked for' if args.network == 'open' else (
+          program.enter_private_network(self.kind.name))
       if why_public:
         opened = 'Ray is' if args.engine == 'ray' else 'Reverb servers are'
         print(f'{opened} open to every machine that reaches this one '
@@ -115,8 +116,8 @@ class Program:
     shared = sharing.plan(groups, to_do, directory, host.address)
     flags = {name: more for one in shared for name, more in one.flags.items()}
     return host.make_batch(directory).run(
-        {run.name: [*directory.arguments(run), *flags.get(run.name, ())]
-         for run in to_do},
+        {run.name: [*directory.arguments(run), f'--network={args.network}',
+                    *flags.get(run.name, ())] for run in to_do},
         on_end, self.begin(runs, run_dirs),
         [batch.Group(tuple(one.flags), local.make_server(
             one.name, one.command, directory.log_dir, directory.lock))
@@ -184,6 +185,8 @@ def _parse_args(kind: sweep_directory.Kind,
                       help=f'where {kind.runs} and results go; what is there '
                       'already is resumed')
   program.add_import(parser)
+  parser.add_argument('--network', choices=('auto', 'open'), default='auto',
+                      help='as of train, for each (default: %(default)s)')
   parser.add_argument('--retry_failed', action='store_true',
                       help=f'also resume {kind.runs} that have failed')
   parser.add_argument(

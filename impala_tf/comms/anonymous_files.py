@@ -8,16 +8,13 @@ containers or of other users cannot open it.
 """
 
 import contextlib
-import fcntl
 import os
 import pathlib
 import secrets
-import time
-from typing import IO, Iterable, Iterator, NamedTuple
+from typing import IO, Iterable, NamedTuple
 
 _BOOT_ID = pathlib.Path('/proc/sys/kernel/random/boot_id')
 _LOCKS = pathlib.Path('/proc/locks')
-_POLL_SECS = 0.0005
 
 
 class Shared(NamedTuple):
@@ -62,25 +59,6 @@ def find(prefix: str, tables: Iterable[str], mode: str) -> Shared | None:
             == f'/memfd:impala_tf_{prefix}{token} (deleted)'):
           return Shared(open(path, mode, buffering=0), name, path)
   return None
-
-
-@contextlib.contextmanager
-def lock(fd: int, operation: int, limit_secs: float) -> Iterator[bool]:
-  """Locks a file (`LOCK_EX`, `LOCK_SH`); yields False if `limit_secs` pass."""
-  deadline = time.monotonic() + limit_secs
-  while True:
-    try:
-      fcntl.flock(fd, operation | fcntl.LOCK_NB)
-      break
-    except BlockingIOError:
-      if time.monotonic() > deadline:
-        yield False
-        return
-      time.sleep(_POLL_SECS)
-  try:
-    yield True
-  finally:
-    fcntl.flock(fd, fcntl.LOCK_UN)
 
 
 def lock_holder(fd: int) -> int | None:

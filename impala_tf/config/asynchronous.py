@@ -11,8 +11,8 @@ class AsyncConfig(fields.Section):
 
   Only the algorithms of that paper read it: 'a3c', 'a3c_continuous',
   'one_step_q', 'one_step_sarsa' and 'n_step_q'. Their workers take turns in
-  `ActorConfig.num_actors` processes. Workers that learn values do not read
-  `ImpalaConfig.correction`, `entropy_cost` and `baseline_cost`.
+  `ActorConfig.num_actors` processes. Workers that learn values read only
+  `discount` and `reward_clipping` of `ImpalaConfig`.
 
   Attributes:
     num_workers: K, workers with an environment each; never fewer than

@@ -18,8 +18,8 @@ class PopulationConfig(fields.Section):
       them, which `./launch/population.sh` binds. Their directories lie side by
       side, and a run's own directory has one of these names. Empty for a run
       by itself, which reads none of the other options.
-    adapted: hyper-parameters that are copied and mutated, with commas between
-      them, out of learning_rate, epsilon, entropy_cost and max_gradient_norm.
+    adapted: hyper-parameters that are mutated, with commas between them. All
+      are copied: learning_rate, epsilon, entropy_cost and max_gradient_norm.
     burn_in_frames: frames of a member before which its episodes do not count
       and it decides nothing.
     decision_episodes: episodes of a member, of all levels together, after each

@@ -196,13 +196,6 @@ class Learner:
     gradients = self.gradients(unroll)
     return {**gradients.metrics, **self.apply(gradients)}
 
-  def _kinds(self, origin: types.Origin) -> dict[str, tf.Tensor]:
-    """Returns a mask, float32 [B], for each kind of unroll that has metrics."""
-    masks = origin.kinds()
-    if not self._settings.learns_from_fresh:
-      del masks['fresh']
-    return {kind: tf.cast(mask, tf.float32) for kind, mask in masks.items()}
-
   def _split(self, unroll: types.Unroll):
     if self._num_local == 1:
       return unroll
@@ -235,12 +228,15 @@ class Learner:
     if unroll_metrics:
       masks = {}
       if self._settings.num_replayed:
-        masks = self._strategy.run(self._kinds, args=(unroll.origin,))
+        masks = self._strategy.run(types.Origin.kinds, args=(unroll.origin,))
+        if not self._settings.learns_from_fresh:
+          del masks['fresh']
       # As one tensor, since each costs a message between learners.
       table = self._strategy.gather(
-          self._strategy.run(lambda *columns: tf.stack(columns, axis=1),
-                             args=(*unroll_metrics.values(), *masks.values())),
-          axis=0)
+          self._strategy.run(
+              lambda *columns: tf.stack(
+                  [tf.cast(c, tf.float32) for c in columns], axis=1),
+              args=(*unroll_metrics.values(), *masks.values())), axis=0)
       names = [*unroll_metrics, *masks]
       columns = dict(zip(names, tf.unstack(table, len(names), axis=1)))
       indices = {kind: tf.where(columns.pop(kind))[:, 0] for kind in masks}

@@ -111,10 +111,10 @@ def _action_space(spec: Any) -> Any:
         'shape () or [D], are supported')
   is_float = spec.dtype.kind == 'f'
   shape = (1,) if is_float and not spec.shape else spec.shape
-  dtype = np.float32 if is_float else np.int64
+  dtype = spec.dtype if is_float else np.int64
   low, high = _bounds(spec, shape, dtype)
   if is_float:
-    return gym_spaces.Box(low, high)
+    return gym_spaces.Box(low, high, dtype=dtype)
   if spec.shape:
     return gym_spaces.MultiDiscrete(high - low + 1, start=low)
   return gym_spaces.Discrete(int(high - low + 1), start=int(low))

@@ -190,8 +190,8 @@ class GymEnvironment(serial.SerialEnvironment):
                is_last: bool = False) -> np.ndarray:
     """Converts environment i's observation; stores its features and its mask.
 
-    No action follows the last, which needs no mask. Raises UserError for a bad
-    mask, or what is not of the space.
+    No action follows the last, which may have no mask. Raises UserError for a
+    bad mask, or what is not of the space.
     """
     try:
       observed = self._converter(observation)
@@ -204,13 +204,14 @@ class GymEnvironment(serial.SerialEnvironment):
     if self._converter.num_features:
       self._warn_unless_finite('observation', i, observed.features)
       self.features[i] = observed.features
-    if len(self.action_mask) and not is_last:
+    if len(self.action_mask):
       mask = observed.action_mask
       if self._asks_for_masks:
         mask = self._simulators[i].get_wrapper_attr('action_masks')()
       elif not self._converter.has_mask:
         mask = info.get(spaces.MASK)
-      self.action_mask[i] = self._flat_mask(i, mask)
+      if mask is not None or not is_last:  # Values at the last depend on it.
+        self.action_mask[i] = self._flat_mask(i, mask)
     return observed.observation
 
   def _flat_mask(self, i: int, mask: Any) -> Any:
@@ -259,11 +260,11 @@ def _maker(level: str, env_id: str, kwargs: Mapping[str, Any],
     with _as_config_error(level, kwargs):
       # A copy for each, since some constructors change their arguments.
       own = copy.deepcopy(dict(kwargs))
-      env = (make(seed, **own) if make else gymnasium.make(
-          env_id, **{**_render_mode(gymnasium, env_id), **own}))
+      env = make(seed, **own) if make else _make(gymnasium, env_id, own)
     try:
       with _as_config_error(level):
-        first_resets[i] = _, _ = env.reset(seed=seed)  # Refuses others.
+        observation, info = env.reset(seed=seed)
+        first_resets[i] = observation, {**info}  # Refuses others.
     except BaseException:
       serial.close(env)
       raise
@@ -291,12 +292,12 @@ def _as_config_error(level: str, kwargs: Mapping[str, Any] | None = None
       raise _cannot_be_made(level, error) from error
     failure = 'cannot be reset' if kwargs is None else (
         f'cannot be made with EnvironmentConfig.kwargs = {dict(kwargs)}')
-    raise config_lib.ConfigError(
-        f'{level} {failure}: {_explain(error)}') from error
+    cause = serial.place_and_cause(error) if kwargs is None else _explain(error)
+    raise config_lib.ConfigError(f'{level} {failure}: {cause}') from error
 
 
 def _explain(error: BaseException) -> str:
-  """Describes an error of user code, with a hint if it rejects an argument."""
+  """Describes a constructor's error, with a hint if it rejects an argument."""
   cause = files.one_line(error, None).partition(' was raised from the env')[0]
   if isinstance(error, TypeError) and ' argument' in cause:
     return (f'{cause}; its constructor must take these, and no argument id, '
@@ -318,11 +319,22 @@ def draw_without_display() -> None:
   themselves (dm_control's 'quadruped/escape'); pygame complains without one.
   MUJOCO_GL and SDL_VIDEODRIVER of the user's stay.
   """
-  if 'DISPLAY' in os.environ:
+  if os.environ.get('DISPLAY'):
     return
   os.environ.setdefault('SDL_VIDEODRIVER', 'dummy')
   if ctypes.util.find_library('EGL'):
     os.environ.setdefault('MUJOCO_GL', 'egl')
+
+
+def _make(gymnasium: Any, env_id: str, kwargs: Mapping[str, Any]) -> Any:
+  mode = _render_mode(gymnasium, env_id)
+  try:
+    return gymnasium.make(env_id, **{**mode, **kwargs})
+  except TypeError as error:  # A function may hand its ** on.
+    if (not mode or 'render_mode' in kwargs or
+        "unexpected keyword argument 'render_mode'" not in str(error)):
+      raise
+    return gymnasium.make(env_id, **kwargs)
 
 
 def _render_mode(gymnasium: Any, env_id: str) -> Mapping[str, str]:
@@ -376,7 +388,7 @@ def _cannot_be_made(level: str, error: Exception) -> config_lib.ConfigError:
 
 
 def _action_spec(level: str, space) -> specs.BoundedArray:
-  kind = type(space).__name__
+  kind = spaces.kind_of(space)
   if kind == 'Discrete':
     return environment.discrete(int(space.n))
   is_vector = space.shape and len(space.shape) == 1 and space.shape[0]

@@ -97,8 +97,8 @@ class Converter:
         spaces.flatdim(space[MASK]) == num_logits)
     if self.has_mask:
       parts = others
-    is_plain = len(parts) == 1 and _kind(parts[0][1]) == 'Box' and (
-        self.has_mask or _kind(space) == 'Box')
+    is_plain = len(parts) == 1 and kind_of(parts[0][1]) == 'Box' and (
+        self.has_mask or kind_of(space) == 'Box')
     self._images: list[_Image] = []
     self._vectors: list[_Part] = []
     for path, part in parts:
@@ -113,7 +113,7 @@ class Converter:
         _joined_spec([image.spec for image in self._images]) if self._images
         else specs.Array((size,), np.float32, 'observation'))
     if 0 in self.observation_spec.shape:  # TensorFlow would crash.
-      raise SpaceError(f'observations of {_kind(space)} with nothing in it')
+      raise SpaceError(f'observations of {kind_of(space)} with nothing in it')
     self.remarks = [
         f'observations {list(image.space.shape)}{_place(image.path)} are taken '
         f'for pictures of {image.space.shape[0]} channels, which come first'
@@ -174,15 +174,17 @@ class Converter:
 
 
 def _to_data(space: Any) -> dict[str, Any]:
-  kind = _kind(space)
+  kind = kind_of(space)
   if kind == 'Dict':
     return {kind: [[key, _to_data(part)] for key, part in space.spaces.items()]}
   if kind == 'Tuple':
     return {kind: [_to_data(part) for part in space.spaces]}
   if kind == 'Box':
-    # As Python's numbers: float64 would round the largest int64 up.
-    return {kind: [space.low.min().item() + 0, space.high.max().item() + 0,
-                   list(space.shape), str(space.dtype)]}
+    bounds = [0, 0]
+    if 0 not in space.shape:
+      # As Python's numbers: float64 would round the largest int64 up.
+      bounds = [space.low.min().item() + 0, space.high.max().item() + 0]
+    return {kind: [*bounds, list(space.shape), str(space.dtype)]}
   return {kind: {name: np.asarray(getattr(space, name)).tolist()
                  for name in _ARGUMENTS[kind]}}
 
@@ -233,7 +235,7 @@ def flat_mask(mask: Any, num_values: Sequence[int]) -> np.ndarray:
   return flat.astype(np.uint8)
 
 
-def _kind(space: Any) -> str:
+def kind_of(space: Any) -> str:
   """Returns a space's kind, such as 'Box' for a Box or a subclass of Box."""
   from gymnasium import spaces
   for name in (*_FLAT, 'Dict', 'Tuple'):
@@ -244,12 +246,16 @@ def _kind(space: Any) -> str:
 
 def _parts(space: Any, path: tuple[Any, ...] = ()) -> Iterator[_Part]:
   """Yields a nested space's leaves with paths; SpaceError if one is unfit."""
-  kind = _kind(space)
+  kind = kind_of(space)
   if kind in _FLAT:
-    yield path, space
+    if 0 not in space.shape:
+      yield path, space
   elif kind in ('Dict', 'Tuple'):
     keys = space.spaces if kind == 'Dict' else range(len(space.spaces))
     for key in keys:
+      if not isinstance(key, (str, int)):
+        raise SpaceError(f'observations of a Dict with the key {key!r} of '
+                         f'{type(key)}; make it a str or an int')
       yield from _parts(space.spaces[key], (*path, key))
   else:
     raise SpaceError(
@@ -278,19 +284,19 @@ def _part(observation: Any, path: tuple[Any, ...], space: Any,
       seen = str(given)
     array = cast(given, dtype)
     if array is not None and given.shape == space.shape and (
-        _kind(space) == 'Box' or space.contains(array)):
+        kind_of(space) == 'Box' or space.contains(array)):
       return array
   except (IndexError, KeyError, TypeError, ValueError):
     pass  # It is built in another way.
   wanted = (f'Box {list(space.shape)} of {space.dtype}'
-            if _kind(space) == 'Box' else space)
+            if kind_of(space) == 'Box' else space)
   raise SpaceError(f'must be {wanted}{_place(path)}, but is {seen}')
 
 
 def _image(path: tuple[Any, ...], space: Any, pictures: bool,
            is_plain: bool) -> _Image | None:
   """Returns how a Box becomes the torso's image; None if it is no image."""
-  if _kind(space) != 'Box':
+  if kind_of(space) != 'Box':
     return None
   shape = space.shape
   is_byte = space.dtype == np.uint8

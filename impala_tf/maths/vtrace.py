@@ -48,7 +48,7 @@ def from_importance_weights(
 
     rho_t (r_t + gamma v_{t+1} - V(x_t)),
 
-  with v_{t+1}, not V(x_{t+1}), in the brackets (appendix A.3 says why).
+  with v_{t+1}, not V(x_{t+1}), in the brackets (appendix E.3 compares both).
 
   A masked transition is the reset after a time limit. It leads from the last
   observation of an episode that was cut off to the first of the next. Discount

@@ -60,7 +60,7 @@ class Plan:
     room = ray_connection.num_places(left, self.needs.actor)
     number = args.num_actors or config.actor.num_actors or 0
     begun = gin_config.config_path(args.run_dir or '')
-    if not number and files.exists(begun):
+    if not number and args.run_dir and files.exists(begun):
       number = gin_config.load(begun).actor.num_actors or 0
     number = number or sizing.num_actors(config, room)
     if number > room:

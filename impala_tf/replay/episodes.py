@@ -34,6 +34,7 @@ class Chains:
     """Makes empty chains; of each, at most `max_unrolls` are learned from."""
     self.num_kept = (max_unrolls + 1) * num_envs
     self._max_unrolls = max_unrolls
+    self._longest_span = max_unrolls * num_envs
     self._count = 0
     self._chains: dict[int, list[int]] = {}
 
@@ -49,12 +50,15 @@ class Chains:
     is_first = row not in self._chains
     chain = self._chains.setdefault(row, [])
     chain.append(place)
-    if self._count - chain[0] > self.num_kept:
+    span = self._count - chain[0]
+    if span > self.num_kept:
       # Environments out of step have sent too many in between.
       self._chains[row] = [place]
       return None
     ends = np.any(step_type[1:] == int(dm_env.StepType.FIRST))
-    if not (ends or is_first or len(chain) > self._max_unrolls):
+    # An environment slower than others fills the span with fewer unrolls.
+    if not (ends or is_first or len(chain) > self._max_unrolls
+            or span > self._longest_span):
       return None
     self._chains[row] = [place]
     return [p - self._count for p in chain]

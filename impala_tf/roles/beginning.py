@@ -81,8 +81,8 @@ def warm_start(run_dir: str, source: str | None, resuming: bool) -> None:
     print('  --init_from is left out: the run has begun already', flush=True)
     return
   ran = subprocess.run(
-      [sys.executable, '-m', 'impala_tf.cli.warm_start', run_dir, source,
-       *user_modules.sources()],
+      [sys.executable, '-m', 'impala_tf.cli.warm_start',
+       files.absolute(run_dir), source, *user_modules.sources()],
       stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
   if ran.returncode == child.BAD_INPUT:
     complaints = [line[len(child.COMPLAINT):] for line in

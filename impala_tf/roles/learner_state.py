@@ -37,19 +37,6 @@ class State(NamedTuple):
   # State that only some runs have, by its name in checkpoints.
   others: Mapping[str, tf.Module]
 
-  def checkpointer(self, config: config_lib.Config, run_dir: str
-                   ) -> checkpoint_lib.Checkpointer:
-    """Makes the checkpointer of this state."""
-    learner = self.learner
-    return checkpoint_lib.Checkpointer(
-        run_dir, config.experiment.checkpoints_to_keep,
-        # Runs of version 0.1.0, and first checkpoints of warm starts, have
-        # none.
-        optional=('hyperparameters', 'configured', POPULATION),
-        agent=learner.agent, learner=learner.saved, totals=self.totals,
-        hyperparameters=learner.hyperparameters, configured=self.configured,
-        **self.others)
-
 
 def make(config: config_lib.Config,
          environment: environment_lib.BatchedEnvironment,
@@ -86,7 +73,13 @@ def restore(config: config_lib.Config, run_dir: str, log_dir: str,
     saved_lib.describe_agent(run_dir, learner.agent,
                              environment.observation_spec(), config.agent,
                              environment.interface)
-  checkpointer = state.checkpointer(config, run_dir)
+  checkpointer = checkpoint_lib.Checkpointer(
+      run_dir, config.experiment.checkpoints_to_keep,
+      # Runs of version 0.1.0, and first checkpoints of warm starts, have none.
+      optional=('hyperparameters', 'configured', POPULATION),
+      agent=learner.agent, learner=learner.saved, totals=state.totals,
+      hyperparameters=learner.hyperparameters, configured=state.configured,
+      **state.others)
   restored = checkpointer.restore(tidy=is_chief)
   state.configured.take_changes(learner.hyperparameters)
   frames = int(learner.num_frames.numpy())
@@ -131,14 +124,9 @@ def write_first_checkpoint(config: config_lib.Config, run_dir: str,
   environment = experiment.make_probe_environment(config)
   state = make(config, environment, learner_group.alone().strategy)
   learner = state.learner
-  transfer.check(source, environment.observation_spec(),
-                 learner.agent.num_features, config.agent,
-                 environment.interface)
+  transfer.check(source, environment.observation_spec(), learner.agent,
+                 config.agent, environment.interface)
   lines = transfer.take_parameters(learner.agent, source.agent)
-  saved_lib.describe_agent(run_dir, learner.agent,
-                           environment.observation_spec(), config.agent,
-                           environment.interface)
-  state.configured.take_changes(learner.hyperparameters)
-  state.checkpointer(config, run_dir).save(0)
+  restore(config, run_dir, run_dir, environment, state).save(0)
   return [f'parameters of {source.checkpoint} in {source_dir} '
           f'({source.num_frames:,d} frames)', *lines]

@@ -94,6 +94,9 @@ def learn(parts: learner_parts.LearnerParts,
           functools.partial(log.is_done, options), parts.learners.updating)
     return done
   finally:
+    if config.num_replayed and parts.link is None:
+      # Reverb's reader keeps tables alive in this process.
+      reverb.Client(parts.address).reset(queue_lib.REPLAY)
     if parts.link is not None:
       # Nobody waits for an agent that is done before its last frame.
       share = learner.num_frames.numpy() / options.total_frames

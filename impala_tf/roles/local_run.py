@@ -6,7 +6,6 @@ It does not import TensorFlow, except to train in this process.
 import contextlib
 import functools
 import math
-import os
 import pathlib
 from typing import Any, Callable, NamedTuple, Sequence
 
@@ -90,8 +89,7 @@ def supervisor(config: config_lib.Config, run_dir: str, chosen: Ports,
   addresses = [f'localhost:{port}' for port in chosen.reverb]
   joint_addresses = [f'localhost:{port}' for port in chosen.tensorflow]
   # Simulators may change the directory of a process.
-  full_path = run_dir if files.is_url(run_dir) else os.path.abspath(run_dir)
-  run_dir_flag = f'--run_dir={full_path}'
+  run_dir_flag = f'--run_dir={files.absolute(run_dir)}'
   flags = [run_dir_flag, *sharing.flags()]
   if profile:
     flags.append('--profile')
@@ -193,7 +191,7 @@ def learn_here(config: config_lib.Config, endpoint: control_lib.Endpoint,
   from impala_tf.roles import in_process
   from impala_tf.runtime import interfaces
   with stop_signals.StopSignals(note_first_only=True) as signals, (
-      contextlib.suppress(Stopped)):
+      contextlib.suppress(Stopped)), files.directory_restored():
     process = LearnerProcess(
         lambda: signals.first is not None, 'unrolls', wait_secs(config),
         lambda text: print(text, flush=True), check or (lambda: None))

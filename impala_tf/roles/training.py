@@ -6,6 +6,7 @@ processes that a thread supervises, or take turns with it.
 
 from concurrent import futures
 import contextlib
+import functools
 import os
 import signal
 import sys
@@ -25,6 +26,7 @@ from impala_tf.runtime import output
 from impala_tf.runtime import proxies
 from impala_tf.runtime import sizing
 from impala_tf.runtime import user_modules
+from impala_tf.storage import files
 from impala_tf.suites import levels as levels_lib
 
 
@@ -71,7 +73,7 @@ def train(config: config_lib.Config | str | os.PathLike[str],
 
   Raises:
     UserError: in one line, if an argument cannot work.
-    RunFailed: if actors died too often.
+    RuntimeError: if actors died too often.
     KeyboardInterrupt: after Ctrl-C.
   """
   user_modules.refuse_while_importing('impala_tf.train')
@@ -102,8 +104,8 @@ def train(config: config_lib.Config | str | os.PathLike[str],
     if not config.experiment.in_process:
       check = stack.enter_context(_supervised_actors(config, run_dir, chosen))
     signum = local_run.learn_here(
-        config, control_lib.Endpoint(run_dir, chosen.reverb[0]), line,
-        callbacks, check)
+        config, control_lib.Endpoint(
+            files.absolute(run_dir), chosen.reverb[0]), line, callbacks, check)
   if signum is not None:
     print(run_directory.describe_stop(
         run_dir, f'the same call with run_dir={run_dir!r}'), flush=True)
@@ -148,6 +150,8 @@ def _share_registered(config: config_lib.Config) -> None:
     if not spec:
       continue
     entry = spec.entry_point
+    if isinstance(entry, functools.partial):
+      entry = entry.func
     module = entry.partition(':')[0] if isinstance(entry, str) else (
         entry.__module__)
     if module.partition('.')[0] != 'gymnasium':

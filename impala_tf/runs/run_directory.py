@@ -50,10 +50,10 @@ class RunDirectoryError(config_lib.UserError):
 
 
 def fresh_path(level: str) -> str:
-  """Returns the path of a new run under `runs/`, made of level and time."""
+  """Returns the path of a new run in `runs/`: level, time, and process id."""
   now = datetime.datetime.now().strftime('%Y%m%d-%H%M%S')
   name = levels.short_name(level).replace('/', '_').replace(' ', '_')
-  return os.path.join('runs', f'{name}-{now}')
+  return os.path.join('runs', f'{name}-{now}-{os.getpid()}')
 
 
 def logs_path(run_dir: str) -> str:

@@ -10,8 +10,9 @@ import importlib.util
 import os
 import signal
 import sys
-import time
 from typing import Iterator
+
+import psutil
 
 from impala_tf import config as config_lib
 from impala_tf.runs import run_directory
@@ -20,7 +21,6 @@ from impala_tf.runs import run_directory
 # through the execution of this program within another network.
 _TRACKER = 'IMPALA_TF_TRACKER'
 _FINISH_SECS = 30.  # For the last rows, once training has ended.
-_POLL_SECS = 0.1
 LOG_NAME = 'tracker.log'
 
 
@@ -78,15 +78,10 @@ def tracking(track: bool, run_dir: str,
 
 def _has_sent_all(pid: int, finish_secs: float) -> bool:
   """Returns whether the tracker exits with 0 in time; kills it if late."""
-  deadline = time.monotonic() + finish_secs
-  while time.monotonic() < deadline:
-    try:
-      ended, status = os.waitpid(pid, os.WNOHANG)
-    except ChildProcessError:  # No status is kept where SIGCHLD is ignored.
-      return True
-    if ended:
-      return status == 0
-    time.sleep(_POLL_SECS)
-  with contextlib.suppress(ProcessLookupError):
-    os.killpg(pid, signal.SIGKILL)  # With what the package has started.
-  return False
+  with contextlib.suppress(psutil.NoSuchProcess, ProcessLookupError):
+    try:  # No status is kept where SIGCHLD is ignored.
+      return psutil.Process(pid).wait(finish_secs) in (0, None)
+    except psutil.TimeoutExpired:
+      os.killpg(pid, signal.SIGKILL)  # With what the package has started.
+      return False
+  return True

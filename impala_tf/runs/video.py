@@ -27,13 +27,13 @@ OnStep = Callable[[int], None]
 _Result = TypeVar('_Result')
 
 
-def check_path(path: str) -> None:
-  """Raises UserError unless --video can be written, in one of `FORMATS`."""
+def check_path(path: str) -> str:
+  """Returns --video's path, absolute; UserError if it cannot be written."""
   if files.is_url(path) or os.path.splitext(path)[1].lower() not in FORMATS:
     raise config_lib.UserError(
         f'--video must be a path, no URL, whose ending is one of '
         f'{", ".join(FORMATS)}, but is {path}')
-  files.check_writable(path, '--video')
+  return files.check_writable(path, '--video')
 
 
 def enlarged(picture: np.ndarray) -> np.ndarray:

@@ -3,14 +3,12 @@
 import contextlib
 import os
 import pathlib
-import signal
 import sys
 import threading
 import time
 from typing import Callable
 
 from impala_tf import config as config_lib
-from impala_tf.runtime import stop_signals
 
 # Exit code of a child with bad input, which COMPLAINT explains.
 BAD_INPUT = 2
@@ -66,21 +64,6 @@ def refuse_breakpoints() -> None:
         'with ExperimentConfig.in_process = True (docs/debugging.md)')
 
   sys.breakpointhook = refuse
-
-
-def note_signals(signals: list[int], is_supervised: bool) -> None:
-  """Appends each stop signal to a list from now on, and does nothing else.
-
-  A supervised program leaves Ctrl-C to its supervisor.
-  """
-
-  def note(signum, unused_frame):
-    signals.append(signum)
-
-  if is_supervised:
-    signal.signal(signal.SIGTERM, note)
-  else:
-    stop_signals.handle(note)
 
 
 def yield_to_others() -> None:

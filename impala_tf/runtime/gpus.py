@@ -86,7 +86,8 @@ def _visible(number: int) -> list[str]:
     return [str(i) for i in range(number)]
   names = os.environ[_VISIBLE].split(',')
   # CUDA ends the list at the first that does not exist.
-  bad = [i for i, name in enumerate(names) if name.strip() in ('', '-1')]
+  bad = [i for i, name in enumerate(names) if name.strip() in ('', '-1')
+         or name.strip().isdecimal() and 0 < number <= int(name)]
   return names[:bad[0]] if bad else names
 
 

@@ -65,7 +65,9 @@ class Program:
     raise NotImplementedError
 
   def _log_lines(self) -> list[str]:
-    text = self.log_path.read_bytes()[self._log_start:]
+    text = b''
+    if self.log_path.exists():  # Users may tidy up.
+      text = self.log_path.read_bytes()[self._log_start:]
     return text.decode('utf-8', errors='replace').splitlines()
 
   def has_said(self, words: str) -> bool:

@@ -9,6 +9,7 @@ that registered something.
 import difflib
 import importlib
 import importlib.util
+import multiprocessing
 import os
 import sys
 import traceback
@@ -58,14 +59,14 @@ def registrar(option: str, value: str) -> str | None:
 
 
 def share(name: str, what: str) -> None:
-  """Makes child processes import a module that this process has imported.
+  """Makes child processes import a module, and imports it here.
 
   `name` is '__main__' for the program; `what` it has registered is for
   messages. Raises UserError if other processes cannot import it.
   """
   if name in _sources:
     return
-  module = sys.modules[name]
+  module = importlib.import_module(name)
   spec, path = getattr(module, '__spec__', None), getattr(
       module, '__file__', None)
   source = name
@@ -83,11 +84,14 @@ def share(name: str, what: str) -> None:
 
 
 def refuse_while_importing(function: str) -> None:
-  """Raises UserError while `load` imports a module that calls `function`."""
-  if _importing is not None:
+  """Raises UserError in a module that calls `function` as it is imported."""
+  # `multiprocessing` imports the program in its children.
+  is_child = getattr(multiprocessing.current_process(), '_inheriting', False)
+  if _importing is not None or is_child:
     raise config_lib.UserError(
-        f'every process of a run imports {_importing}, which calls {function} '
-        "at once; put that call under if __name__ == '__main__':")
+        f"every process of a run imports {_importing or 'its program'}, which "
+        f'calls {function} at once; put that call under '
+        "if __name__ == '__main__':")
 
 
 def is_loaded(name: str) -> bool:

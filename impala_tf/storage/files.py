@@ -51,6 +51,21 @@ def needs_network(path: str) -> bool:
   return is_url(path) and _scheme(path) not in _OF_THIS_MACHINE
 
 
+def absolute(path: str) -> str:
+  """Returns a path that holds in any working directory; a URL as it is."""
+  return path if is_url(path) else os.path.abspath(path)
+
+
+@contextlib.contextmanager
+def directory_restored() -> Iterator[None]:
+  """Restores at the end the working directory, which simulators may leave."""
+  directory = os.getcwd()
+  try:
+    yield
+  finally:
+    os.chdir(directory)
+
+
 def is_pattern(path: str) -> bool:
   """Returns whether TensorFlow and Reverb would read a path as a pattern."""
   return _PATTERN.search(path) is not None
@@ -207,8 +222,8 @@ def write_json(path: str, contents: Any) -> None:
   write(path, (json.dumps(contents, indent=2) + '\n').encode())
 
 
-def check_writable(path: str, flag: str) -> None:
-  """Raises UserError, naming `flag`, if no file can be written to `path`.
+def check_writable(path: str, flag: str) -> str:
+  """Returns a file's path, absolute; UserError if it cannot be written.
 
   Call it before hours of work. It makes the file's directory if that is
   missing, writes another file there, and removes it.
@@ -225,6 +240,7 @@ def check_writable(path: str, flag: str) -> None:
     raise config_lib.UserError(
         f'{path} cannot be written ({error.strerror}); choose another {flag}'
     ) from error
+  return absolute(path)
 
 
 def make_directory(path: str) -> None:

@@ -49,11 +49,7 @@ class Setting(NamedTuple):
 
 
 class _Parts(contextlib.ExitStack):
-  """Worker processes that measure parts, warmed up and waiting.
-
-  Attributes:
-    facts: facts of the parts, by name; see `speedups`.
-  """
+  """Worker processes that measure parts, warmed up and waiting."""
 
   def __init__(self, config_path: str, is_atari: bool):
     super().__init__()
@@ -71,10 +67,9 @@ class _Parts(contextlib.ExitStack):
     self._distribution = {
         name: self._start('lab.bench.parameters', name, config_path, other_port)
         for name in ('publish', 'fetch')}
-    self.facts: dict[str, str] = {}
     for started in (*self._writers, self._reader, *self._single.values(),
                     *self._distribution.values()):
-      self.facts.update(started.wait_until_ready())
+      started.wait_until_ready()
 
   def _start(self, module, *arguments) -> worker.Worker:
     started = worker.Worker(module, [*arguments, *user_modules.flags()])
@@ -136,7 +131,7 @@ def run(setting: Setting, secs: float) -> Result:
         gin_config.config_path(run_.run_dir), is_atari))
     run_.go_on()
     settling = run_.measure(_SETTLE_SECS)
-    applied = speedups.in_force(config, run_.actor_pids(), parts.facts)
+    applied = speedups.in_force(config, run_.actor_pids())
     windows: list[training.Window] = []
     costs, data_plane = [], []
     while sum(window.secs for window in windows) < secs:

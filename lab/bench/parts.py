@@ -3,7 +3,7 @@
 Started by the benchmark: `python -m lab.bench.parts NAME CONFIG.gin`.
 """
 
-from typing import Callable, NamedTuple
+from typing import Callable
 
 import numpy as np
 import tensorflow as tf
@@ -27,11 +27,9 @@ _WARM_UP_CALLS = 3
 _EMULATOR_STEPS = 16
 
 
-class Part(NamedTuple):
-  """A part of an agent step that is ready to be measured."""
-  run: Callable[[], int]  # Works once; returns the number of agent steps.
-  # Returns, once it has run, which of several ways it took; see `speedups`.
-  facts: Callable[[], dict[str, str]] = dict
+# A part of an agent step that is ready to be measured: each call works once and
+# returns the number of agent steps.
+Part = Callable[[], int]
 
 
 def _make_environment(config: config_lib.Config):
@@ -92,7 +90,7 @@ def _emulator(config: config_lib.Config) -> Part:
         ale.reset_game()
     return _EMULATOR_STEPS
 
-  return Part(run)
+  return run
 
 
 def _environment(config: config_lib.Config) -> Part:
@@ -110,7 +108,7 @@ def _environment(config: config_lib.Config) -> Part:
         environment.side_channels)
     return environment.num_envs
 
-  return Part(run)
+  return run
 
 
 def _play(config: config_lib.Config):
@@ -143,10 +141,7 @@ def _inference(config: config_lib.Config) -> Part:
       policy.act(env_output)
     return len(steps) * config.actor.num_envs
 
-  def facts():
-    return {'precision of actors': precision.of_actor(config)}
-
-  return Part(run, facts)
+  return run
 
 
 def _assembly(config: config_lib.Config) -> Part:
@@ -160,7 +155,7 @@ def _assembly(config: config_lib.Config) -> Part:
     list(buffer.unrolls())
     return (len(steps) - 1) * config.actor.num_envs
 
-  return Part(run)
+  return run
 
 
 def _make_batch(config: config_lib.Config, spec: types.Unroll):
@@ -192,10 +187,7 @@ def _learner(config: config_lib.Config) -> Part:
     # Replayed steps are part of what a new one costs.
     return config.num_fresh * config.learner.unroll_length
 
-  def facts():
-    return {'precision of the learner': precision.of_learner(config)}
-
-  return Part(run, facts)
+  return run
 
 
 PARTS = {
@@ -210,11 +202,10 @@ PARTS = {
 def main():
   name, config, _ = worker.parse_args(__doc__, PARTS)
   sizing.set_threads(config.learner.num_threads if name == 'learner' else 1)
-  part = PARTS[name](config)
+  run = PARTS[name](config)
   for _ in range(_WARM_UP_CALLS):
-    part.run()
-
-  worker.serve(worker.repeatedly(part.run), part.facts())
+    run()
+  worker.serve(worker.repeatedly(run))
 
 
 if __name__ == '__main__':

@@ -7,7 +7,7 @@ and machine, by the run's own code.
 import contextlib
 import os
 import pathlib
-from typing import Any, Callable, Mapping, Sequence
+from typing import Any, Callable, Sequence
 
 from impala_tf import config as config_lib
 from impala_tf.runtime import precision
@@ -17,21 +17,20 @@ _SHARED_MEMORY = '/memfd:impala_tf_parameters'
 _NOT_SEEN = 'not seen: the actors had just ended'
 
 
-def in_force(config: config_lib.Config, actor_pids: Sequence[int],
-             facts: Mapping[str, str]) -> dict[str, str]:
+def in_force(config: config_lib.Config,
+             actor_pids: Sequence[int]) -> dict[str, str]:
   """Returns the state of each speed-up by its name.
 
-  Args:
-    config: config of the run, fitted to the machine.
-    actor_pids: numbers of the actors' processes.
-    facts: facts of the parts; see `parts.Part`.
+  `config` is that of the run, fitted to the machine. `actor_pids` are numbers
+  of the actors' processes.
   """
   bfloat16 = precision.instructions() or 'no bfloat16'
   return {
       'parameters': _parameters(config, actor_pids),
       'actors': _cores(actor_pids),
       'environments an actor': str(config.actor.num_envs),
-      **facts,
+      'precision of actors': precision.of_actor(config),
+      'precision of the learner': precision.of_learner(config),
       'processor': f'has {bfloat16}; oneDNN {_onednn()}',
   }
 

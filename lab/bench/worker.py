@@ -5,8 +5,7 @@ import json
 import subprocess
 import sys
 import time
-import types
-from typing import Callable, Iterable, Mapping, Sequence
+from typing import Callable, Iterable, Sequence
 
 from impala_tf import config as config_lib
 from impala_tf.cli import program
@@ -16,8 +15,6 @@ from impala_tf.runtime import sizing
 from impala_tf.runtime import user_modules
 
 Measurement = dict[str, float]
-
-_READY = 'ready'
 
 
 def parse_args(description: str, names: Iterable[str], has_port: bool = False
@@ -52,16 +49,13 @@ def repeatedly(run: Callable[[], int]) -> Callable[[float], Measurement]:
   return measure
 
 
-def serve(measure: Callable[..., Measurement],
-          facts: Mapping[str, str] = types.MappingProxyType({})) -> None:
+def serve(measure: Callable[..., Measurement]) -> None:
   """Answers each line of numbers on stdin with a measurement on stdout.
 
-  Args:
-    measure: function of these numbers, the first of which are the seconds to
-      measure for.
-    facts: facts of the process, by name, which it sends first.
+  `measure` is a function of these numbers, the first of which are the seconds
+  to measure for.
   """
-  print(json.dumps({_READY: dict(facts)}), flush=True)
+  print(flush=True)  # It is ready.
   for line in sys.stdin:
     print(json.dumps(measure(*map(float, line.split()))), flush=True)
 
@@ -79,9 +73,9 @@ class Worker:
     self._questions = self._process.stdin
     self._answers = self._process.stdout
 
-  def wait_until_ready(self) -> dict[str, str]:
-    """Waits until the process has warmed up, and returns its facts."""
-    return json.loads(self._read())[_READY]
+  def wait_until_ready(self) -> None:
+    """Waits until the process has warmed up."""
+    self._read()
 
   def ask(self, *numbers: float) -> None:
     """Asks for a measurement; call `answer` before the next `ask`.

@@ -93,23 +93,6 @@ def _numbers(text: str) -> list[float]:
         f'{text!r} is no list of numbers; write them as in -20,-18') from error
 
 
-def _read(path: pathlib.Path
-          ) -> tuple[list[results_lib.Result], list[results_lib.Result]]:
-  """Reads finished and failed runs; raises UserError if none is finished."""
-  try:
-    text = path.read_text(encoding='utf-8')
-  except OSError as error:
-    raise config_lib.UserError(
-        f'{path} cannot be read ({error.strerror}); is {path.parent} the '
-        'directory of a sweep?') from error
-  results = results_lib.from_csv(text)
-  finished, failed = ([r for r in results if r.status == status] for status in (
-      results_lib.FINISHED, results_lib.FAILED))
-  if not finished:
-    raise config_lib.UserError(f'{path} has no finished run yet')
-  return finished, failed
-
-
 def _failures(failed: tables.Results) -> str:
   """Returns a sentence that names the failed runs; '' without any."""
   if not failed:
@@ -156,7 +139,7 @@ def _show(args: argparse.Namespace) -> None:
         f"{'--goals' if args.goals else args.display} needs learning curves, "
         f'which {path} does not have; name the directory of the sweep')
   table, draw = _DISPLAYS[args.display]
-  results, failed = _read(path)
+  results, failed = figures.read(path)
   text = table(args.sweep_dir, results) + _failures(failed)
   if args.goals:
     text += f'\n\n{goals_table(args.sweep_dir, results, args.goals)}'

@@ -11,13 +11,13 @@ import pathlib
 import sys
 from typing import Sequence
 
-from impala_tf import config as config_lib
 from impala_tf.cli import command_line
 from impala_tf.cli import program
 from impala_tf.runs import gin_config
 from impala_tf.runs import sweep_directory
 from impala_tf.sweeps import plan as plan_lib
 from impala_tf.sweeps import results as results_lib
+from lab.figures import figures
 from lab.figures import tables
 
 
@@ -36,11 +36,7 @@ def choose(results: Sequence[results_lib.Result]) -> dict[str, plan_lib.Run]:
 
 def _write(sweep_dir: pathlib.Path, directory: pathlib.Path,
            seeds: int) -> None:
-  text = (sweep_dir / sweep_directory.RESULTS).read_text(encoding='utf-8')
-  results = [r for r in results_lib.from_csv(text)
-             if r.status == results_lib.FINISHED]
-  if not results:
-    raise config_lib.UserError(f'{sweep_dir} has no finished run; let it train')
+  results, _ = figures.read(sweep_dir / sweep_directory.RESULTS)
   directory.mkdir(parents=True, exist_ok=True)
   paths = {}
   for name, run in choose(results).items():
@@ -65,12 +61,7 @@ def _run() -> None:
   parser.add_argument('--seeds', type=int, default=3,
                       help='of each setting (default: %(default)s)')
   args = parser.parse_args()
-  sweep_dir = pathlib.Path(args.sweep_dir)
-  if not (sweep_dir / sweep_directory.RESULTS).is_file():
-    raise config_lib.UserError(
-        f'{sweep_dir} has no {sweep_directory.RESULTS}; name the directory of '
-        'a sweep')
-  _write(sweep_dir, pathlib.Path(args.directory), args.seeds)
+  _write(pathlib.Path(args.sweep_dir), pathlib.Path(args.directory), args.seeds)
 
 
 def main() -> int:

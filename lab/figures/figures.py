@@ -6,6 +6,7 @@ from typing import Callable, Iterable, Sequence
 
 import numpy as np
 
+from impala_tf import config as config_lib
 from impala_tf.plots import intervals
 from impala_tf.plots import pictures
 from impala_tf.runs import metrics
@@ -45,6 +46,23 @@ def points_of(sweep_dir: str, result: results_lib.Result, x: str = 'frames'
   start = rows[0][x] if rows and x == 'secs' else 0
   return [(value - start, height) for value, height in metrics.points(
       rows, 'episode_return', x)]
+
+
+def read(path: pathlib.Path
+         ) -> tuple[list[results_lib.Result], list[results_lib.Result]]:
+  """Reads finished and failed runs; raises UserError if none is finished."""
+  try:
+    text = path.read_text(encoding='utf-8')
+  except OSError as error:
+    raise config_lib.UserError(
+        f'{path} cannot be read ({error.strerror}); is {path.parent} the '
+        'directory of a sweep?') from error
+  results = results_lib.from_csv(text)
+  finished, failed = ([r for r in results if r.status == status] for status in (
+      results_lib.FINISHED, results_lib.FAILED))
+  if not finished:
+    raise config_lib.UserError(f'{path} has no finished run yet')
+  return finished, failed
 
 
 def rows_of(sweep_dir: str, result: results_lib.Result) -> list[metrics.Row]:
@@ -116,26 +134,18 @@ def figure_e1(sweep_dir: str, results: tables.Results):
   for (i, task), (j, (method, name)) in itertools.product(
       enumerate(tasks), enumerate(tables.METHODS.items())):
     axes = grid[i, j]
+    axes.sharey(grid[i, 0])
     for lag in tables.LAGS:
       curve = curve_of(sweep_dir, results_lib.select(
           results, task, f'{method}_lag_{lag}'))
       if curve:
         pictures.draw_band(axes, *curve, label=f'lag {lag}')
     axes.set_title(f'{title(task)},\n{name}')
-  _share_limits(grid)
+    pictures.label_x(axes, 'frames')
+    axes.set_xlabel('frames')  # The whole words are wider than these axes.
+    grid[i, 0].set_ylabel('return')
   pictures.share_legend(figure, len(tables.LAGS))
   return figure
-
-
-def _share_limits(grid) -> None:
-  """Gives the axes of each row, which is one task, the same limits."""
-  for row in grid:
-    low, high = zip(*(axes.get_ylim() for axes in row))
-    for axes in row:
-      axes.set_ylim(min(low), max(high))
-      pictures.label_x(axes, 'frames')
-      axes.set_xlabel('frames')  # The whole words are wider than these axes.
-    row[0].set_ylabel('return')
 
 
 def lags(results: tables.Results):

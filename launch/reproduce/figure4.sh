@@ -6,9 +6,9 @@
 
 set -euo pipefail
 
-source "$(dirname "${BASH_SOURCE[0]}")/../usage.sh"
+source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../usage.sh"
 check_arguments 2 "$@"
-source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
+source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../setup.sh"
 dir="${1:-runs/figure_4}" sweep="${2:-configs/sweeps/figure_4.gin}"
 # 1 says that some runs failed: they are named, and the display shows the rest.
 "$PYTHON" -m impala_tf sweep "$sweep" --sweep_dir="$dir/settings" || (($? == 1))

@@ -10,12 +10,12 @@
 
 set -euo pipefail
 
-source "$(dirname "${BASH_SOURCE[0]}")/../usage.sh"
+source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../usage.sh"
 check_arguments 100 "$@"
 if (($# == 0)); then refuse 'SWEEP is needed'; fi
 sweep="$1" sweep_dir="${2:-runs/$1}" displays=("${@:3}")
 config="configs/sweeps/$sweep.gin"
-if [[ ! -f "$(dirname "${BASH_SOURCE[0]}")/../../$config" ]]; then
+if [[ ! -f "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../../$config" ]]; then
   refuse "there is no file $config"
 fi
 if ((${#displays[@]} == 0)); then
@@ -30,7 +30,7 @@ if ((${#displays[@]} == 0)); then
     *) displays=(curves) ;;
   esac
 fi
-source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
+source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../setup.sh"
 # 1 says that some runs failed: they are named, and the displays show the rest.
 "$PYTHON" -m impala_tf sweep "$config" --sweep_dir="$sweep_dir" || (($? == 1))
 for display in "${displays[@]}"; do

@@ -182,6 +182,15 @@ def test_nothing_not_even_nan_crosses_the_start_of_an_episode(policy):
   assert np.all(np.isnan(after[:first, 1]))
 
 
+def test_reward_that_is_not_finite_leaves_actions_to_be_played():
+  env_outputs, actions = _data()
+  spoilt = _change(env_outputs, reward=((2, 1), np.nan))
+  nothing = _change(env_outputs, reward=((2, 1), 0))
+  agent, state = _agent(), _state()
+  np.testing.assert_array_equal(_unroll(agent, spoilt, actions, state),
+                                _unroll(agent, nothing, actions, state))
+
+
 def test_an_episode_that_starts_inside_is_one_that_starts_an_unroll():
   agent = _agent()
   env_outputs, actions = _data()

@@ -81,14 +81,23 @@ def test_baseline_of_other_levels_starts_fresh_with_its_moments(old, new):
 def test_other_networks_and_observations_are_refused_in_one_line():
   source = saved.LoadedAgent(
       _agent(1, THREE), 1, 'ckpt-1', SPEC, _config(use_lstm=True))
-  transfer.check(source, SPEC, 0, _config(use_lstm=True), {})
+  transfer.check(source, SPEC, source.agent, _config(use_lstm=True), {})
   with pytest.raises(config_lib.UserError) as raised:
-    transfer.check(source, dm_env.specs.Array((5,), np.uint8), 0, _config(), {})
+    transfer.check(source, dm_env.specs.Array((5,), np.uint8), source.agent,
+                   _config(), {})
   assert str(raised.value) == (
       'the agent to begin from was trained with observations float32 [5], and '
       'not uint8 [5]; AgentConfig.use_lstm True, and not False; train with the '
       'same, or without --init_from')
   with pytest.raises(config_lib.UserError, match='features 0, and not 2'):
-    transfer.check(source, SPEC, 2, _config(use_lstm=True), {})
+    transfer.check(source, SPEC, _agent(1, THREE, num_features=2),
+                   _config(use_lstm=True), {})
   with pytest.raises(config_lib.UserError, match='converted False, and not T'):
-    transfer.check(source, SPEC, 0, _config(use_lstm=True), {'actions': []})
+    transfer.check(source, SPEC, source.agent, _config(use_lstm=True),
+                   {'actions': []})
+
+
+def test_other_actions_may_be_in_units_of_their_bounds():
+  source = saved.LoadedAgent(_agent(1, THREE), 1, 'ckpt-1', SPEC, _config())
+  agent = _agent(1, distributions.Gaussian(2))
+  transfer.check(source, SPEC, agent, _config(), {'actions': []})

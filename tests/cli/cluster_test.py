@@ -22,7 +22,6 @@ pytest.importorskip('ray', reason="needs the extra 'ray'")
 
 from tests.fixtures import ray_nodes  # noqa: E402
 
-_SLOW_START = pytest.mark.timeout(900)
 _DEADLINE_SECS = 300.
 _CONFIG, *_BINDINGS = programs.CATCH
 _FLAGS = (f'--config={_CONFIG}', *_BINDINGS,
@@ -104,7 +103,6 @@ def _training(run_dir, *flags):
 
 
 @pytest.mark.slow
-@_SLOW_START
 @pytest.mark.parametrize('scheme', [
     '', pytest.param('file://', marks=pytest.mark.nightly)])
 def test_without_a_cluster_it_trains_here_to_the_end(tmp_path, scheme):
@@ -114,8 +112,7 @@ def test_without_a_cluster_it_trains_here_to_the_end(tmp_path, scheme):
   # Else one actor may do it all before the other has begun.
   together = runs.bind('ActorConfig.synchronisation', 'trajectory')
   ran = programs.run(*_command(run_dir, '--num_actors=2', frames, together)[1:],
-                     timeout=_DEADLINE_SECS, cwd=tmp_path)
-  assert ran.returncode == 0, (ran.stdout, ran.stderr)
+                     timeout=_DEADLINE_SECS, cwd=tmp_path, check=True)
   assert ran.stdout.startswith(f'Training catch in {run_dir}\n')
   assert '  2 actors with 1 CPU each\n' in ran.stdout
   assert f'Done; evaluate with impala-tf evaluate {run_dir}' in ran.stdout
@@ -128,7 +125,6 @@ def test_without_a_cluster_it_trains_here_to_the_end(tmp_path, scheme):
 
 
 @pytest.mark.slow
-@_SLOW_START
 def test_training_outlives_the_nodes_of_actor_and_learner(tmp_path):
   run_dir = tmp_path / 'run'
   with ray_nodes.running(num_nodes=3, num_cpus=2) as nodes:
@@ -194,7 +190,6 @@ def _check_resumption(run, number, saved):
 
 
 @pytest.mark.nightly
-@pytest.mark.slow
 @pytest.mark.timeout(1800)  # Three starts.
 def test_two_learners_agree_and_outlive_a_process_and_a_node(tmp_path):
   run_dir = tmp_path / 'run'
@@ -243,8 +238,6 @@ def test_two_learners_agree_and_outlive_a_process_and_a_node(tmp_path):
 
 
 @pytest.mark.nightly
-@pytest.mark.slow
-@_SLOW_START
 def test_driver_that_is_killed_leaves_nothing_and_the_run_can_be_resumed(
     tmp_path):
   run_dir = tmp_path / 'run'
@@ -270,7 +263,6 @@ def test_driver_that_is_killed_leaves_nothing_and_the_run_can_be_resumed(
 
 
 @pytest.mark.slow
-@_SLOW_START
 def test_what_the_learner_complains_of_ends_the_run(tmp_path):
   config = gin_config.load(
       _CONFIG, [flag.partition('=')[2] for flag in _BINDINGS])

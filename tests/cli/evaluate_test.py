@@ -53,6 +53,23 @@ def test_agent_plays_on_the_cpu_unless_a_gpu_is_asked_for(
   assert os.environ['CUDA_VISIBLE_DEVICES'] == seen
 
 
+def test_simulator_that_changes_the_directory_moves_no_file(
+    catch_run, tmp_path, play, monkeypatch):
+  make = multi_level.make_environment
+
+  def make_elsewhere(*arguments, **options):
+    os.chdir('/')
+    return make(*arguments, **options)
+
+  monkeypatch.setattr(multi_level, 'make_environment', make_elsewhere)
+  names = ['out/result.json', 'table.csv', 'game.gif']
+  monkeypatch.chdir(tmp_path)
+  assert play(os.path.relpath(catch_run), '--episodes=1', *(
+      f'--{flag}={name}' for flag, name in zip(
+          ('output', 'record', 'video'), names))) == 0
+  assert all((tmp_path / name).exists() for name in names)
+
+
 def test_environments_that_are_made_slowly_are_counted(
     catch_run, play, monkeypatch, capsys):
   make = multi_level.make_environment

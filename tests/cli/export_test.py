@@ -3,7 +3,6 @@
 import base64
 import http.server
 import json
-import os
 import threading
 
 import huggingface_hub
@@ -220,8 +219,8 @@ def test_agent_with_its_card_and_video_goes_to_the_hub(
   output = tmp_path / 'agent'
   ran = programs.run(
       'impala_tf', 'export', run_dir, output, '--push_to_hub=me/catch',
-      '--license=apache-2.0', env={
-          **os.environ, 'HF_TOKEN': 'x',
+      '--license=apache-2.0', variables={
+          'HF_TOKEN': 'x',
           'HF_ENDPOINT': f'http://127.0.0.1:{stub_hub.server_port}'})
   card = huggingface_hub.ModelCard.load(output / 'README.md')
   (result,) = card.data.eval_results

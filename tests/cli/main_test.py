@@ -1,6 +1,5 @@
 """The command `impala-tf`: verbs, --help in no time, and completion."""
 
-import os
 import re
 import signal
 
@@ -23,8 +22,8 @@ main.main()
 
 @pytest.mark.parametrize('verb', [None, *main.VERBS])
 def test_help_imports_nothing_that_takes_long(verb):
-  ran = programs.run_code(_IMPORTED, *filter(None, [verb]), '--help')
-  assert ran.returncode == 0, ran.stderr
+  ran = programs.run_code(
+      _IMPORTED, *filter(None, [verb]), '--help', check=True)
   assert ran.stdout.startswith(f'usage: impala-tf {verb or "VERB"} [')
   assert ran.stdout.endswith('imported: []\n')
 
@@ -53,9 +52,8 @@ def test_what_is_not_there_is_refused_with_the_nearest(
 
 
 def test_program_is_called_as_the_user_has_started_it(tmp_path):
-  variables = {**os.environ, 'IMPALA_TF_SCRIPTS': './launch',
-               'PYTHONPATH': str(programs.ROOT)}
-  ran = programs.run('impala_tf', 'train', '--help', env=variables)
+  ran = programs.run('impala_tf', 'train', '--help',
+                     variables={'IMPALA_TF_SCRIPTS': './launch'})
   assert ran.stdout.startswith('usage: train.sh [')
 
 
@@ -68,9 +66,8 @@ def test_program_is_called_as_the_user_has_started_it(tmp_path):
     ('impala-tf evaluate some', [])])
 def test_shell_completes_verbs_flags_and_shipped_configs(tmp_path, line, words):
   """Bash asks by variables how a line may go on."""
-  ran = programs.run('impala_tf', cwd=tmp_path, env={
-      **os.environ, 'PYTHONPATH': str(programs.ROOT), 'COMP_LINE': line,
-      'COMP_POINT': str(len(line))})
+  ran = programs.run('impala_tf', cwd=tmp_path, variables={
+      'COMP_LINE': line, 'COMP_POINT': str(len(line))})
   assert (ran.returncode, ran.stderr) == (0, '')
   assert ran.stdout.split() == words
 

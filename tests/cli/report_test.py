@@ -76,8 +76,7 @@ def _colours(path):
 def test_report_of_two_runs_as_a_user_calls_it(runs, tmp_path):
   output = tmp_path / 'new' / 'report'
   ran = programs.run('impala_tf', 'report', runs / 'many', runs / 'expert',
-                     f'--output={output}')
-  assert ran.returncode == 0, ran.stderr
+                     f'--output={output}', check=True)
   assert sorted(p.name for p in output.iterdir()) == [
       'curves.png', 'report.md', 'scores_atari57.png']
   for name in 'curves.png', 'scores_atari57.png':

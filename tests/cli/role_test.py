@@ -18,8 +18,6 @@ from impala_tf.runtime import ports
 from tests.fixtures import programs
 from tests.fixtures.faults import runs
 
-# Each test starts programs that import TensorFlow, perhaps on a busy machine.
-_SLOW_START = pytest.mark.timeout(900)
 _CONFIG = f'--config={programs.CATCH[0]}'
 _BINDINGS = (*programs.CATCH[1:],
              '--gin_binding=ExperimentConfig.evaluation_interval_secs = 0.2',
@@ -84,7 +82,6 @@ def _wait_for_rows(directory, number):
 
 
 @pytest.mark.slow
-@_SLOW_START
 def test_peers_come_first_and_outlive_their_learner(start, tmp_path):
   port = ports.choose()
   address, run_dir = f'localhost:{port}', tmp_path / 'run'
@@ -150,7 +147,6 @@ def _check_evaluations(rows):
 
 
 @pytest.mark.slow
-@_SLOW_START
 def test_learner_comes_first_and_ends_with_all_frames(start, tmp_path):
   address = f'localhost:{ports.choose()}'
   learner = start(
@@ -201,7 +197,6 @@ def test_simulator_that_fails_ends_its_role_with_its_trace_and_a_line(capsys):
 
 
 @pytest.mark.slow
-@_SLOW_START
 @pytest.mark.parametrize('role, flags_, peer', [
     ('actor', ['--task=1'], 'the learner at'),
     ('evaluator', ['--output=/tmp'], 'the learner at'),

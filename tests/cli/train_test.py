@@ -20,10 +20,6 @@ from tests.fixtures import no_ipv6
 from tests.fixtures import programs
 from tests.fixtures.faults import runs
 
-# For tests that start programs one after another, each of which imports
-# TensorFlow in several processes: that takes long on a busy machine.
-_SLOW_START = pytest.mark.timeout(900)
-
 
 def _train(run_dir, *arguments, **options):
   return programs.run(
@@ -78,7 +74,6 @@ def test_slow_environments_are_waited_for():
 
 
 @pytest.mark.slow
-@_SLOW_START
 def test_environment_that_only_its_processes_know_is_refused(tmp_path):
   ran = _train(tmp_path / 'run',
                runs.bind('EnvironmentConfig.level', 'gym/CartPoel-v1'))
@@ -89,7 +84,7 @@ def test_environment_that_only_its_processes_know_is_refused(tmp_path):
 # Real runs.
 
 
-@_SLOW_START
+@pytest.mark.timeout(900)
 def test_whole_run_writes_all_it_promises(tmp_path, monkeypatch):
   run_dir = tmp_path / 'new' / 'run'  # Parents are made, too.
   temporary = tmp_path / 'temporary'
@@ -100,8 +95,7 @@ def test_whole_run_writes_all_it_promises(tmp_path, monkeypatch):
   arguments = [runs.bind('ActorConfig.num_actors', 2),
                runs.bind('ExperimentConfig.total_frames', total),
                runs.bind('ExperimentConfig.checkpoint_interval_secs', 1.)]
-  ran = _train(run_dir, f'--port={port}', *arguments)
-  assert ran.returncode == 0, ran.stderr
+  ran = _train(run_dir, f'--port={port}', *arguments, check=True)
   assert 'restart' not in ran.stderr  # Actors that lost a learner that is done.
   first, actors, _, threads, network, *progress, last = ran.stdout.splitlines()
   assert first == f'Training catch in {run_dir}'
@@ -153,11 +147,9 @@ def test_whole_run_writes_all_it_promises(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-@_SLOW_START
 def test_profile_is_recorded_and_shows_where_the_time_went(tmp_path):
   ran = _train(tmp_path, '--profile',
-               runs.bind('ExperimentConfig.total_frames', 20_000))
-  assert ran.returncode == 0, ran.stderr
+               runs.bind('ExperimentConfig.total_frames', 20_000), check=True)
   for hop in ('stepping', 'inference', 'waiting for weights',
               'blocked on the queue', 'in the queue', 'batching', 'learning'):
     assert hop in ran.stdout
@@ -229,7 +221,6 @@ def _check_continuation(run_dir, stopped):
 
 
 @pytest.mark.slow
-@_SLOW_START
 def test_interrupted_run_goes_on_and_a_killed_one_saves(tmp_path):
   with _training(tmp_path, '--evaluate', *_LONG) as run:
     # By then 100 episodes have ended and a best return is known.
@@ -257,7 +248,6 @@ def test_interrupted_run_goes_on_and_a_killed_one_saves(tmp_path):
 
 
 @pytest.mark.slow
-@_SLOW_START
 @pytest.mark.parametrize('in_process, signals', [
     (False, (signal.SIGTERM, signal.SIGTERM)),  # As `timeout` sends it.
     (True, (signal.SIGHUP, signal.SIGTERM))])  # As systemd.
@@ -275,19 +265,19 @@ def test_request_to_stop_that_arrives_twice_is_one(
 
 
 @pytest.mark.slow
-@_SLOW_START
 @no_ipv6.NEEDED
 def test_run_in_a_strange_shell_outlives_its_reader_and_is_evaluated(tmp_path):
   nowhere = str(tmp_path / 'nowhere')
   variables = {
-      **os.environ, 'PYTHONPATH': str(programs.ROOT), 'HOME': nowhere,
-      'TMPDIR': nowhere, 'PYTHONIOENCODING': 'ascii', 'OMP_NUM_THREADS': '1',
+      'HOME': nowhere, 'TMPDIR': nowhere, 'PYTHONIOENCODING': 'ascii',
+      'OMP_NUM_THREADS': '1',
       'CUDA_VISIBLE_DEVICES': '', 'https_proxy': 'http://127.0.0.1:9'}
   run_dir = tmp_path / 'try[1] ü:*?\\'
   with programs.running(
       '-m', 'tests.fixtures.no_ipv6', '-m', 'impala_tf', 'train',
       *programs.CATCH, f'--run_dir={run_dir}',
-      runs.bind('ExperimentConfig.total_frames', 4000), env=variables) as run:
+      runs.bind('ExperimentConfig.total_frames', 4000),
+      variables=variables) as run:
     while not run.stdout.readline().startswith('return '):
       assert run.poll() is None, run.stderr.read()
     run.stdout.close()
@@ -295,14 +285,13 @@ def test_run_in_a_strange_shell_outlives_its_reader_and_is_evaluated(tmp_path):
     assert run.stderr.read() == (
         'standard output cannot be written (Broken pipe); the program goes '
         'on\n')
-  ran = programs.run('impala_tf', 'evaluate', run_dir, '--episodes=2',
-                     env=variables, timeout=runs.DEADLINE_SECS)
-  assert ran.returncode == 0, ran.stderr
+  ran = programs.run(
+      'impala_tf', 'evaluate', run_dir, '--episodes=2', variables=variables,
+      timeout=runs.DEADLINE_SECS, check=True)
   assert 'checkpoint              ckpt-100\n' in ran.stdout
 
 
 @pytest.mark.slow
-@_SLOW_START
 def test_killed_environment_process_costs_its_actor_only(tmp_path):
   with _training(
       tmp_path, *_LONG, runs.bind('ActorConfig.env_processes', 2)) as run:
@@ -318,12 +307,10 @@ def test_killed_environment_process_costs_its_actor_only(tmp_path):
     _press_ctrl_c(run)
 
 
-@_SLOW_START
 @pytest.mark.slow
 def test_catch_is_solved_through_the_real_processes(tmp_path):
-  ran = programs.run('impala_tf', 'train', 'configs/catch.gin',
-                     f'--run_dir={tmp_path}', timeout=500)
-  assert ran.returncode == 0, ran.stderr
+  programs.run('impala_tf', 'train', 'configs/catch.gin',
+               f'--run_dir={tmp_path}', timeout=500, check=True)
   # The mean of three rows: three misses in the 100 episodes of one row would
   # already be too many.
   last = metrics.read_rows(tmp_path)[-3:]
@@ -331,7 +318,6 @@ def test_catch_is_solved_through_the_real_processes(tmp_path):
 
 
 @pytest.mark.slow
-@_SLOW_START
 def test_tracked_run_is_sent_whole_from_its_private_network(tmp_path):
   calls = tmp_path / 'calls.jsonl'
   path = os.pathsep.join([fake_wandb.install(tmp_path / 'packages'),
@@ -339,9 +325,8 @@ def test_tracked_run_is_sent_whole_from_its_private_network(tmp_path):
   run_dir = tmp_path / 'run'
   ran = _train(
       run_dir, '--track', runs.bind('ExperimentConfig.total_frames', 2000),
-      runs.bind('ExperimentConfig.in_process', True),
-      env={**os.environ, 'PYTHONPATH': path, 'WANDB_FAKE_CALLS': str(calls)})
-  assert ran.returncode == 0, ran.stderr
+      runs.bind('ExperimentConfig.in_process', True), check=True,
+      variables={'PYTHONPATH': path, 'WANDB_FAKE_CALLS': str(calls)})
   assert f'see {run_dir}/logs/tracker.log' in ran.stdout
   noted = fake_wandb.read_calls(calls)
   rows = metrics.read_rows(str(run_dir))

@@ -33,7 +33,6 @@ def test_run_that_has_begun_is_left_alone(tmp_path, capsys):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 @pytest.mark.usefixtures('modules_forgotten')
 def test_agent_with_a_torso_of_ones_own_begins_another(tmp_path, capsys):
   user_modules.load([str(trained_runs.OWN_TORSO_PATH)])
@@ -58,24 +57,22 @@ def test_agent_with_a_torso_of_ones_own_begins_another(tmp_path, capsys):
       beginning.warm_start(str(run_dir), other, resuming=False)
 
 
-def _train(run_dir, *arguments):
+def _train(run_dir, *arguments, **options):
   return programs.run(
-      'impala_tf', 'train', *arguments, f'--run_dir={run_dir}', timeout=300)
+      'impala_tf', 'train', *arguments, f'--run_dir={run_dir}', timeout=300,
+      **options)
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
 def test_run_is_resumed_with_changes_and_another_begins_from_it(tmp_path):
   first, second = tmp_path / 'first', tmp_path / 'second'
   frames = '--gin_binding=ExperimentConfig.total_frames ='
-  ran = _train(first, *programs.CATCH, f'{frames} 4000')
-  assert ran.returncode == 0, ran.stderr
+  ran = _train(first, *programs.CATCH, f'{frames} 4000', check=True)
   best = checkpoint.find_best(str(first))
   rate = '--gin_binding=OptimizerConfig.learning_rate = 1e-4'
   line = programs.error_line(_train(first, f'{frames} 8000', rate))
   assert 'total_frames (4000, now 8000), OptimizerConfig.learn' in line
-  ran = _train(first, f'{frames} 8000', rate, '--allow_changes')
-  assert ran.returncode == 0, ran.stderr
+  ran = _train(first, f'{frames} 8000', rate, '--allow_changes', check=True)
   assert 'OptimizerConfig.learning_rate (0.004, now 0.0001)' in ran.stdout
   rows = metrics.read_rows(str(first))
   assert rows[-1]['frames'] == 8000
@@ -85,8 +82,7 @@ def test_run_is_resumed_with_changes_and_another_begins_from_it(tmp_path):
   assert checkpoint.find_best(str(first)).score >= best.score
 
   ran = _train(second, *programs.CATCH, f'{frames} 400',
-               f'--init_from={first}:best')
-  assert ran.returncode == 0, ran.stderr
+               f'--init_from={first}:best', check=True)
   assert f'parameters of best-{checkpoint.find_best(str(first)).number} in' in (
       ran.stdout)
   log = (second / 'logs' / 'learner.log').read_text()

@@ -501,7 +501,6 @@ def _on_two_cpus():
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)  # Imports TensorFlow and traces twice.
 def test_two_replicas_take_the_step_of_one_with_the_whole_batch():
   one, two = two_cpus.call(_on_two_cpus)
   for (whole,), replicas in zip(one[0], two[0]):

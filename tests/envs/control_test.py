@@ -96,7 +96,6 @@ def test_a_task_that_terminates_has_discount_0(monkeypatch):
 @pytest.mark.parametrize('name', [
     'acrobot/swingup', 'ball_in_cup/catch', 'humanoid_CMU/run',
     'manipulator/bring_ball', 'quadruped/escape'])
-@pytest.mark.slow
 @pytest.mark.nightly
 def test_tasks_of_all_kinds_can_be_played_and_filmed(name):
   env = control.ControlEnvironment(name, E, seed=0)

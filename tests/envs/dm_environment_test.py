@@ -82,6 +82,8 @@ _DISCRETE = specs.DiscreteArray(3)
      np.array([2, 0], np.int32), [3, -4]),
     (specs.BoundedArray((2,), np.float64, -1, [1, 2]),
      np.array([.5, 9.], np.float32), [.5, 2.]),
+    (specs.BoundedArray((1,), np.float64, -.1, .1), np.array([1.], np.float32),
+     [.1]),
     (specs.BoundedArray((), np.float32, 0, 1), np.array([.5], np.float32), .75),
     (specs.Array((1,), np.float32), np.array([-7.], np.float32), [-7.])])
 def test_action_arrives_as_its_spec_says(make, spec, action, expected):

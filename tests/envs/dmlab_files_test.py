@@ -152,7 +152,7 @@ def test_scratch_is_gone_however_its_process_ends(tmp_path, how):
   with programs.running(
       '-c', _HOLD, how, stdin=subprocess.PIPE, text=True,
       start_new_session=True,
-      env={**os.environ, 'TMPDIR': str(tmp_path)}) as process:
+      variables={'TMPDIR': str(tmp_path)}) as process:
     folder = pathlib.Path(process.stdout.readline().strip())
     assert tmp_path in folder.parents
     if how == 'kill group':

@@ -77,7 +77,7 @@ class _Moves(_Counter):
 
 
 class _Masked(_Counter):
-  """An environment that ends with action 2 and has a mask at each step.
+  """An environment with a mask at each step; 2 ends it, and 0 cuts it off.
 
   Attributes:
     after: mask of the next steps; None for none.
@@ -94,7 +94,7 @@ class _Masked(_Counter):
   def step(self, action):
     observation, reward, _, _, _ = super().step(action)
     info = {'action_mask': np.int8(self.after)} if self.after else {}
-    return observation, reward, bool(action == 2), False, info
+    return observation, reward, bool(action == 2), bool(action == 0), info
 
 
 class _Reporting(_Counter):
@@ -279,6 +279,16 @@ def test_mask_of_an_end_is_that_of_the_next_episode():
   assert env.action_mask.tolist() == [[1, 1, 1], [0, 1, 1]]
   env.reset()
   assert env.action_mask.tolist() == [[0, 1, 1]] * 2
+
+
+def test_mask_of_a_cut_off_end_is_its_own_if_it_has_one():
+  env = _begun('Masked-v0', 2)
+  for mask in [1, 1, 0], None:
+    _Counter.made[0].after = mask
+    assert env.step(np.array([0, 1], np.int32)).step_type[0] == LAST
+    assert env.action_mask.tolist() == [[1, 1, 0] if mask else [0, 1, 1],
+                                        [1, 1, 1]]
+    env.step(np.array([1, 1], np.int32))  # Begins anew.
 
 
 @pytest.mark.parametrize('after, words', [
@@ -532,7 +542,8 @@ def _make():
 
 @pytest.mark.parametrize('creator, is_drawn', [
     (_Own, False), (_OfWindow, False), (_Drawn, True),
-    (lambda: _OfWindow(), False), (lambda **kwargs: _Drawn(**kwargs), True)])
+    (lambda: _OfWindow(), False), (lambda **kwargs: _Own(**kwargs), False),
+    (lambda **kwargs: _Drawn(**kwargs), True)])
 def test_constructors_get_a_render_mode_if_they_take_and_list_it(
     make, creator, is_drawn, tmp_path):
   env = make(creator, kwargs={'render_mode': 'rgb_array'} if is_drawn else None)
@@ -563,6 +574,10 @@ def _leaving(*unused, **unused_kwargs):
      'cannot be reset: .* line [0-9]+: SystemExit: sys.exit'),
     (type('', (_Own,), {'reset': lambda self, **kwargs: np.zeros(3)}),
      'cannot be reset: .* too many values to unpack'),
+    (type('', (_Own,), {'reset': lambda self, **kwargs: np.zeros(2)}),
+     "cannot be reset: .* 'numpy.float64' object is not a mapping"),
+    (type('', (_Own,), {'reset': lambda self: (np.zeros(3), {})}),
+     "cannot be reset: .* TypeError: .* unexpected keyword argument 'seed'$"),
     (lambda max_episode_steps: _Own(),
      'max_episode_steps.* must take these, and no argument id, max_episode_')])
 def test_constructor_or_reset_that_fails_is_named_with_its_line(
@@ -655,7 +670,7 @@ for env in (gym.GymEnvironment('InvertedPendulum-v5', 1, seed=0),
 @needs_egl
 @pytest.mark.parametrize('environ, chosen', [
     ({}, 'egl'), ({'MUJOCO_GL': 'osmesa'}, 'osmesa'),
-    ({'DISPLAY': ':0'}, None)])
+    ({'DISPLAY': ':0'}, None), ({'DISPLAY': ''}, 'egl')])
 def test_a_display_or_the_users_choice_comes_first(environ, chosen):
   result = _run_anew('import os\nfrom impala_tf.envs import gym\n'
                      'gym.draw_without_display()\n'

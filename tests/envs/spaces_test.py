@@ -74,6 +74,7 @@ def test_box_stays_as_it_is(space, dtype):
 @pytest.mark.parametrize('space', [
     _NEST, gym_spaces.Discrete(3, start=-1), _FLOATS, gym_spaces.MultiBinary(3),
     gym_spaces.Box(0, np.inf, (3,), np.int64), gym_spaces.Box(0, 1, (), bool),
+    gym_spaces.Tuple([gym_spaces.Box(0, 1, (1, 0)), gym_spaces.Discrete(2)]),
     gym_spaces.Dict(observation=_FIRST, action_mask=gym_spaces.MultiBinary(4))])
 def test_converter_is_made_again_from_data(space):
   space.seed(3)
@@ -91,6 +92,7 @@ def test_converter_is_made_again_from_data(space):
     (gym_spaces.Dict(a=gym_spaces.Tuple([gym_spaces.Text(3)])),
      r"Text at \['a'\]\[0\], which has no fixed size"),
     (gym_spaces.Dict(), 'Dict with nothing in it$'),
+    (gym_spaces.Dict({np.int64(1): _FLOATS}), "a Dict with .*'numpy.int64'>; "),
     (gym_spaces.Tuple([gym_spaces.Dict()]), 'Tuple with nothing in it$'),
     (gym_spaces.Tuple([_IMAGE, gym_spaces.Box(0, 255, (24, 24, 1), np.uint8)]),
      r'images of the sizes \(20, 24\) and \(24, 24\), which cannot be joined')])

@@ -196,12 +196,10 @@ def test_nothing_is_left_however_the_player_ends(end, tmp_path):
   temporary, working = tmp_path / 'temporary files', tmp_path / 'working'
   temporary.mkdir()
   working.mkdir()
-  paths = os.pathsep.join([str(programs.ROOT), *filter(None, os.sys.path)])
   last = {'kill': 'input()', 'exit': '', 'close': 'env.close()'}[end]
   with programs.running(
       '-c', _PLAY + last, cwd=working, stdin=programs.PIPE,
-      env={**os.environ, 'TMPDIR': str(temporary), 'PYTHONPATH': paths}
-  ) as player:
+      variables={'TMPDIR': str(temporary)}) as player:
     assert player.stdout.readline() == 'playing\n', player.stderr.read()
     if end == 'kill':
       games = psutil.Process(player.pid).children()

@@ -27,7 +27,6 @@ def example():
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)
 def test_program_learns_catch():
   with programs.running(_PATH) as process:
     output, errors = process.communicate(timeout=_DEADLINE_SECS)

@@ -10,7 +10,7 @@ from impala_tf.runtime import ports
 from tests.fixtures import programs
 from tests.fixtures.faults import runs
 
-pytestmark = [pytest.mark.slow, pytest.mark.nightly, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(900)]
 
 _DEADLINE_SECS = 600.
 _T = 20

@@ -8,7 +8,6 @@ import pytest
 
 from impala_tf.runtime import ports
 from tests.fixtures import programs
-from tests.fixtures.faults import environments
 from tests.fixtures.faults import runs
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -45,7 +44,7 @@ class _Processes:
         f'--run_dir={self.run_dir}', _IMPORT, '--config', *programs.CATCH,
         runs.bind('ActorConfig.num_actors', 2), runs.ENDLESS,
         runs.bind('ExperimentConfig.checkpoint_interval_secs', 1.),
-        env=environments.variables(self._directory)))
+        variables={'FAULTS_DIR': str(self._directory)}))
     run = runs.Run(self.run_dir, process)
     run.wait(lambda: self._share_memory(process), 'memory that all share')
     return run

@@ -74,7 +74,7 @@ _A3C = {'ExperimentConfig.algorithm': 'a3c', 'AsyncConfig.num_workers': 2,
         'ImpalaConfig.correction': 'none'}
 
 # On a busy machine actors, which yield to all others, take minutes to start.
-pytestmark = [pytest.mark.slow, pytest.mark.nightly, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(600)]
 _START_SECS = 400.
 
 

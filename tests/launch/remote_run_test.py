@@ -153,7 +153,6 @@ os._exit(0)
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
 def test_whole_run_and_all_who_look_at_it_open_files_by_tensorflow(tmp_path):
   (tmp_path / 'here').mkdir()
   picture, tables = tmp_path / 'curve.png', tmp_path / 'report'

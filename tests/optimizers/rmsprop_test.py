@@ -143,7 +143,6 @@ def _on_two_cpus():
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)  # Imports TensorFlow and traces four times.
 def test_replicas_take_the_same_steps_under_a_mirrored_strategy():
   steps, corrected = two_cpus.call(_on_two_cpus)
   mean_square = np.ones(3)

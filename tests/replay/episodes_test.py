@@ -32,7 +32,10 @@ def _unroll(row, *firsts):
     # Environment 1 sends five while environment 0 sends none: what comes too
     # late to be kept begins a chain anew.
     (1, [0] * 8, [0, 1, 1, 1, 1, 1, 0, 0],
-     [[0], [1], [1, 2], [2, 3], [3, 4], [4, 5], [6, 7]])])
+     [[0], [1], [1, 2], [2, 3], [3, 4], [4, 5], [6, 7]]),
+    # Environment 0 sends two of five: its chains are shorter, and not lost.
+    (4, [0] * 15, [0, 1, 1, 0, 1] * 3,
+     [[0], [1], [1, 2, 4, 6, 7], [0, 3, 5, 8], [7, 9, 11, 12, 14]])])
 def test_chains_are_episodes_of_an_environment(
     max_unrolls, ends, rows, expected):
   made = episodes.Chains(max_unrolls, num_envs=max(rows) + 1)

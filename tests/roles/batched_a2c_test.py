@@ -170,7 +170,6 @@ def _environment_processes(run):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize('form', _FORMS)
 def test_lag_is_0_in_processes_that_are_killed_and_in_those_that_go_on(
     tmp_path, form):

@@ -7,11 +7,13 @@ import types
 import dm_env
 import numpy as np
 import pytest
+import reverb
 
 from impala_tf import config as config_lib
 from impala_tf.agents import saved
 from impala_tf.core import experiment
 from impala_tf.core import queue as queue_lib
+from impala_tf.core import transport
 from impala_tf.roles import beginning
 from impala_tf.roles import evaluation
 from impala_tf.roles import learner_parts
@@ -362,7 +364,11 @@ def _replaying(updates=_UPDATES, **options):
                replay_fraction=0.75, **options)
 
 
-def test_replayed_unrolls_count_no_frames_and_have_their_columns(tmp_path):
+def test_replayed_unrolls_count_no_frames_and_have_their_columns(
+    tmp_path, monkeypatch):
+  served, serve = [], transport.serve
+  monkeypatch.setattr(transport, 'serve', lambda *arguments: (
+      served.append(serve(*arguments)) or served[-1]))
   rows = _rows(_replaying(updates=20), tmp_path)
   assert [row['frames'] for row in rows] == [5 * n for n in range(1, 21)]
   last = rows[-1]
@@ -375,6 +381,9 @@ def test_replayed_unrolls_count_no_frames_and_have_their_columns(tmp_path):
       last['fresh/loss/total'] + last['replayed/loss/total'], rel=1e-4)
   # 21 unrolls at least were played, of which one is as long as 5 frames.
   assert last['replay_occupancy'] >= 20 / 10_000
+  # A program's next run has room.
+  info = reverb.Client(f'localhost:{served[0][0].port}').server_info()
+  assert info['replay'].current_size == 0
 
 
 def _laser(replay, use_lstm=False, **laser_options):

@@ -249,13 +249,12 @@ def test_workers_that_would_share_a_slot_of_their_own_are_refused(
 
 
 def _train(config, run_dir, *bindings):
-  ran = programs.run('impala_tf', 'train', config, f'--run_dir={run_dir}', *(
-      f'--gin_binding={binding}' for binding in bindings), timeout=3500)
-  assert ran.returncode == 0, ran.stderr
+  programs.run(
+      'impala_tf', 'train', config, f'--run_dir={run_dir}',
+      *(f'--gin_binding={b}' for b in bindings), timeout=3500, check=True)
   return metrics.read_rows(str(run_dir))
 
 
-@pytest.mark.slow
 @pytest.mark.nightly
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize(
@@ -275,7 +274,6 @@ def test_catch_is_learned(algorithm, tmp_path):
   assert result.returns == [1.] * 100
 
 
-@pytest.mark.slow
 @pytest.mark.nightly
 @pytest.mark.timeout(3600)
 def test_cart_pole_is_learned(tmp_path):

@@ -267,4 +267,4 @@ def test_learning_is_never_removed_and_all_else_is(place, file, is_kept):
 
 def test_fresh_path_has_level_and_time():
   path = run_directory.fresh_path('atari/pong,atari/qbert,atari/seaquest')
-  assert re.fullmatch(r'runs/atari_pong_and_2_more-\d{8}-\d{6}', path)
+  assert re.fullmatch(r'runs/atari_pong_and_2_more-\d{8}-\d{6}-\d+', path)

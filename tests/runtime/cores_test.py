@@ -93,7 +93,6 @@ def _core_of(pid):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_actors_of_a_real_run_stay_where_they_are(tmp_path):
   one_each = runs.bind('ActorConfig.num_actors', _NUM_CORES)
   with runs.training(tmp_path / 'first', one_each) as first:

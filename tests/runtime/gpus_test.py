@@ -62,7 +62,8 @@ def test_build_without_cuda_is_named_with_the_remedy(machine, monkeypatch):
 
 @pytest.mark.parametrize('visible, words', [
     ('', 'CUDA_VISIBLE_DEVICES hides all GPUs'), ('-1', 'hides all GPUs'),
-    ('0,-1,1', '1 GPU to'), ('0,1', '2 GPUs to')])
+    ('2', 'hides all GPUs'), ('0,-1,1', '1 GPU to'), ('1,2,0', '1 GPU to'),
+    ('0,1', '2 GPUs to')])
 def test_hidden_gpus_do_not_count(machine, monkeypatch, visible, words):
   machine(_H100, _H100)
   monkeypatch.setenv('CUDA_VISIBLE_DEVICES', visible)
@@ -73,7 +74,7 @@ def test_hidden_gpus_do_not_count(machine, monkeypatch, visible, words):
 
 
 @pytest.mark.parametrize('visible, taken', [
-    (None, ['0', '1']), ('5,7,8', ['5', '7'])])
+    (None, ['0', '1']), ('1,2,0', ['1', '2']), ('GPU-7,A', ['GPU-7', 'A'])])
 def test_learners_of_a_machine_get_a_gpu_each(
     machine, monkeypatch, visible, taken):
   machine(_H100, _H100, _H100)
@@ -108,12 +109,11 @@ def test_only_the_learner_of_a_run_sees_gpus(tmp_path, machine):
   machine(_H100)
   module, notes = tmp_path / 'notes.py', tmp_path / 'notes'
   module.write_text(_NOTES)
-  ran = programs.run(
+  programs.run(
       'impala_tf', 'train', *programs.CATCH, f'--run_dir={tmp_path / "run"}',
       f'--import={module}', '--evaluate',
       '--gin_binding=ExperimentConfig.total_frames = 4000',
-      env={**os.environ, 'NOTES': str(notes), 'CUDA_VISIBLE_DEVICES': '3'})
-  assert ran.returncode == 0, ran.stderr
+      variables={'NOTES': str(notes), 'CUDA_VISIBLE_DEVICES': '3'}, check=True)
   seen = [json.loads(line) for line in notes.read_text().splitlines()]
   by_role = {role: visible for arguments, visible in seen
              for role in ('learner', 'actor', 'evaluator') if role in arguments}

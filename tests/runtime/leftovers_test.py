@@ -1,8 +1,6 @@
 """Whatever a program has started ends with it, and nothing else does."""
 
-import os
 import subprocess
-import sys
 
 from impala_tf.runtime import leftovers
 from tests.fixtures import programs
@@ -59,10 +57,8 @@ def test_children_sessions_and_orphans_of_a_program_end_with_it_alone():
 
 def test_what_a_killed_program_has_started_is_found_by_its_mark():
   mark = leftovers.make_mark()
-  with programs.running('-c', _START, stdin=programs.PIPE, env={
-      **os.environ, 'PYTHONPATH': os.pathsep.join(
-          [str(programs.ROOT), *sys.path]), leftovers.VARIABLE: mark}
-                        ) as process:
+  with programs.running('-c', _START, stdin=programs.PIPE,
+                        variables={leftovers.VARIABLE: mark}) as process:
     pids = _started(process)
     process.kill()
     process.wait()

@@ -73,10 +73,7 @@ def test_closed_output_is_replaced_by_no_file():
     ('ascii', 'gr??e ? '), ('latin-1', 'größe · ')])
 def test_characters_that_an_encoding_lacks_are_replaced(encoding, shown):
   ran = programs.run_code(
-      _CODE, text=False, env={
-          **os.environ, 'PYTHONPATH': str(programs.ROOT),
-          'PYTHONIOENCODING': encoding})
-  assert ran.returncode == 0, ran.stderr
+      _CODE, text=False, variables={'PYTHONIOENCODING': encoding}, check=True)
   assert ran.stdout.decode(encoding) == 3 * (10_000 * shown + '\n')
 
 

@@ -43,8 +43,7 @@ with socket.create_server(('', 0)) as server:
       print(error)
 print(ports.choose(ports.claim()[0]))
 """
-  ran = programs.run('tests.fixtures.no_ipv6', '-c', program)
-  assert ran.returncode == 0, ran.stderr
+  ran = programs.run('tests.fixtures.no_ipv6', '-c', program, check=True)
   *refusals, port = ran.stdout.splitlines()
   assert len(refusals) == 2 and int(port) > 1023
   assert all('cannot be used ([Errno 98]' in line for line in refusals)

@@ -32,8 +32,7 @@ def _variables(monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize('name', _NAMES[:3])
 def test_server_of_this_machine_is_reached(name):
-  ran = programs.run_code(_CODE, env={
-      **os.environ, 'PYTHONPATH': str(programs.ROOT),
+  ran = programs.run_code(_CODE, variables={
       name: 'http://127.0.0.1:9'})  # Nothing listens there.
   assert ran.stdout == 'a\n', ran.stderr
 

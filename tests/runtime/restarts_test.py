@@ -39,6 +39,14 @@ def test_program_that_is_not_needed_is_given_up_and_nothing_else(make):
     needed.note_death(302.)
 
 
+def test_restarts_without_end_wait_half_a_minute_and_need_no_log(make):
+  program = make('mine', 7, 'its first')
+  endless = restarts.Restarts(program, 10**6, 1e9, first_words='its first')
+  assert [endless.note_death(0.) for _ in range(1100)][-1] == 30.
+  program.log_path.unlink()
+  assert endless.note_death(0.) == 30.
+
+
 def test_program_that_fails_twice_before_its_first_words_ends_the_run(make):
   words = 'error: environment 0 failed: env.py, line 3'
   policy = restarts.Restarts(

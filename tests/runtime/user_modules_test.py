@@ -46,6 +46,14 @@ def test_neighbour_hides_no_other_module(write, monkeypatch):
   assert sys.modules['my_file'].colorsys.rgb_to_hsv
 
 
+def test_module_that_a_registration_names_is_imported(
+    write, tmp_path, monkeypatch):
+  write('my_package/my_part.py')
+  monkeypatch.syspath_prepend(tmp_path)
+  user_modules.share('my_package.my_part', 'it')
+  assert user_modules.sources() == ['my_package.my_part']
+
+
 def test_other_processes_get_the_same_imports(write, tmp_path, monkeypatch):
   write('my_file.py')
   monkeypatch.chdir(tmp_path)

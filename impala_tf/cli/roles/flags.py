@@ -17,6 +17,8 @@ from impala_tf.runtime import wording
 
 # Flags of certain roles, and these.
 _ROLES_OF = {'allow_changes': 'learner', 'init_from': 'learner',
+             'learners': 'learner', 'output': 'evaluator',
+             'seed': 'actor and evaluator', 'profile': 'learner and actor',
              'replay_address': 'learner and actor',
              'agent': 'learner and actor', 'core': 'actor',
              'num_agents': 'replay', 'absent': 'replay'}
@@ -34,8 +36,8 @@ def make_parser(description: str) -> argparse.ArgumentParser:
                       help='which of the actors, or of several learners, this '
                       'is, from 0 on (default: %(default)s)')
   parser.add_argument('--learners', metavar='HOST:PORT,HOST:PORT',
-                      help='learner: where each of several listens for the '
-                      'others, that with --task=0 first; not its --address')
+                      help='learner: where learners reach each other, that '
+                      'with --task=0 first; not --address')
   parser.add_argument('--num_agents', type=int,
                       help='replay: number of the agents that share it')
   parser.add_argument('--absent', metavar='N,N',
@@ -86,7 +88,7 @@ def add_run(parser: argparse.ArgumentParser, roles: str = '') -> None:
                       help=f'{roles}where the replay is that several agents '
                       "share (default: in the learner's own server)")
   parser.add_argument('--agent', type=int,
-                      help=f'{roles}which of these agents this is, from 0 on')
+                      help=f'{roles}its number among these agents, from 0 on')
 
 
 def add_training(parser: command_line.Parser, default: str = '') -> None:

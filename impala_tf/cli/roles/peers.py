@@ -113,7 +113,8 @@ def run_actor(args: argparse.Namespace) -> None:
 
 def run_evaluator(args: argparse.Namespace) -> None:
   """Evaluates until KeyboardInterrupt, or ConnectionError (learner lost)."""
-  output = args.output or os.path.join(args.run_dir, run_directory.EVALUATION)
+  output = files.absolute(
+      args.output or os.path.join(args.run_dir, run_directory.EVALUATION))
   run_directory.reach(output)
   learner = LearnerConnection(args)
   config = learner.config()

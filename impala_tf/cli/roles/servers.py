@@ -20,6 +20,7 @@ from impala_tf.runtime import child as child_lib
 from impala_tf.runtime import control as control_lib
 from impala_tf.runtime import leftovers
 from impala_tf.runtime import sizing
+from impala_tf.runtime import stop_signals
 from impala_tf.runtime import user_modules
 from impala_tf.runtime import wording
 from impala_tf.storage import files
@@ -62,15 +63,14 @@ class Process(local_run.LearnerProcess):
         learner_group.Place(self._args.task, self._addresses),
         lambda cause: self._poll(others, cause))
     self._say(f'all {learners.number} are there after {others.restart():.0f} s')
-    # TensorFlow has taken SIGTERM.
-    child_lib.note_signals(self.signals, self._args.supervised)
+    _note_signals(self.signals)  # TensorFlow has taken SIGTERM.
     self._waiting.restart()
     return learners
 
 
-def _note_signals(signals: list[int], supervised: bool) -> None:
+def _note_signals(signals: list[int], supervised: bool = False) -> None:
   """Adds signals to a list from now on, SIGTERM if the supervisor dies."""
-  child_lib.note_signals(signals, supervised)
+  stop_signals.handle(lambda signum, unused_frame: signals.append(signum))
   if supervised:
     child_lib.stop_with_parent(lambda: signals.append(signal.SIGTERM))
 
@@ -87,9 +87,10 @@ def _learn(args: argparse.Namespace, config: config_lib.Config, run_dir: str,
   # Before, there is nothing to save.
   _note_signals(process.signals, args.supervised)
   _, port = role_flags.parse_address(args.address)
-  endpoint = control_lib.Endpoint(run_dir, port, role_flags.sharing(args))
+  endpoint = control_lib.Endpoint(
+      files.absolute(run_dir), port, role_flags.sharing(args))
   is_done = False
-  with contextlib.suppress(local_run.Stopped):
+  with contextlib.suppress(local_run.Stopped), files.directory_restored():
     if args.replay_address is not None:
       process.wait_for_replay(args.replay_address)
     is_done = architecture.run_learner(

@@ -27,7 +27,6 @@ def test_resets_are_kept_apart_from_steps():
 
 
 @pytest.mark.slow  # Starts a process for each level.
-@pytest.mark.timeout(300)
 def test_level_that_cannot_be_played_is_named_and_others_are_measured(tmp_path):
   path = tmp_path / 'levels.csv'
   ran = programs.run(

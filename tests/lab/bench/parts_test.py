@@ -1,4 +1,4 @@
-"""Parts of an agent step, and what they say of themselves."""
+"""Parts of an agent step."""
 
 import pytest
 
@@ -20,4 +20,4 @@ def test_environments_are_stepped_whatever_their_actions(level):
   part = parts.PARTS['environment'](config)
   # Longer than an episode. Locks fail where an action is illegal.
   for _ in range(2 * locks.NUM_STEPS):
-    assert part.run() == 3
+    assert part() == 3

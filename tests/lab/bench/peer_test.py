@@ -68,7 +68,6 @@ def test_bad_input_is_refused_before_anything_starts(refused, arguments, words):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)
 def test_asked_to_terminate_while_the_run_is_held_it_leaves_nothing_behind(
     tmp_path):
   marker = tmp_path / 'peer_has_started'

@@ -37,13 +37,13 @@ def _processes(*codes):
     ((_SHARING, ''), 'through shared memory for 1 of 2 actors')])
 def test_shared_memory_is_seen_in_the_actors(codes, words):
   with _processes(*codes) as pids:
-    assert speedups.in_force(_CONFIG, pids, {})['parameters'] == words
+    assert speedups.in_force(_CONFIG, pids)['parameters'] == words
 
 
 def test_learner_that_plays_itself_gets_no_parameters():
   config = sizing.fit(config_lib.Config(
       actor=config_lib.ActorConfig(synchronisation='step')))
-  found = speedups.in_force(config, [], {})
+  found = speedups.in_force(config, [])
   assert found['parameters'] == 'none are sent: the learner plays by itself'
   assert found['actors'] == 'within the learner\'s process'
 
@@ -52,7 +52,7 @@ def test_learner_that_plays_itself_gets_no_parameters():
 def test_pinned_actors_are_seen():
   core = min(os.sched_getaffinity(0))
   with _processes(_PINNED, _PINNED) as pids:
-    assert speedups.in_force(_CONFIG, pids, {})['actors'] == (
+    assert speedups.in_force(_CONFIG, pids)['actors'] == (
         f'pinned to a core each: {core}, {core}')
   with _processes(_PINNED, '') as pids:
-    assert speedups.in_force(_CONFIG, pids, {})['actors'] == 'not pinned'
+    assert speedups.in_force(_CONFIG, pids)['actors'] == 'not pinned'

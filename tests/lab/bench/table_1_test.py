@@ -174,15 +174,12 @@ def test_table_shows_both(capsys):
 
 
 @pytest.mark.nightly
-@pytest.mark.slow
-@pytest.mark.timeout(900)
 def test_rows_are_measured_side_by_side(tmp_path):
   path = tmp_path / 'result.json'
   ran = programs.run(
       'lab.bench.table_1', '--tasks=slow_restarts', '--environments=2',
       '--rows=a3c,a2c_sync_step,a2c_sync_trajectory', '--rounds=1',
-      '--seconds=1', f'--json={path}', timeout=800)
-  assert ran.returncode == 0, ran.stderr
+      '--seconds=1', f'--json={path}', timeout=800, check=True)
   result = json.loads(path.read_text())
   assert result['environments'] == 2
   numbers = result['tasks']['slow_restarts']

@@ -58,5 +58,5 @@ def test_best_setting_of_each_is_run_with_more_seeds(
 
 def test_directory_without_a_sweep_is_refused(refused, tmp_path):
   line = refused(best.main, tmp_path, tmp_path / 'best')
-  assert 'has no results.csv' in line
+  assert 'results.csv cannot be read (No such file' in line
   assert not (tmp_path / 'best').exists()

@@ -7,31 +7,25 @@ from tests.fixtures import programs
 from tests.fixtures import sweep_results
 
 
-def _slow(*values):
-  return pytest.param(*values, marks=[pytest.mark.slow, pytest.mark.nightly])
-
-
 @pytest.mark.parametrize('display, sweep, words', [
-    _slow('table_2', 'corrections', 'cartpole_swingup'),
-    _slow('figure_e1', 'figure_e1', '*Lag of 500: minus V-trace*'),
-    _slow('lags', 'figure_e1', '*Lag of 500: minus V-trace*'),
-    _slow('figure_e2', 'corrections', 'cartpole_swingup'),
-    _slow('figure_e3', 'corrections', 'cartpole_swingup'),
+    ('table_2', 'corrections', 'cartpole_swingup'),
+    ('figure_e1', 'figure_e1', '*Lag of 500: minus V-trace*'),
+    ('lags', 'figure_e1', '*Lag of 500: minus V-trace*'),
+    ('figure_e2', 'corrections', 'cartpole_swingup'),
+    ('figure_e3', 'corrections', 'cartpole_swingup'),
     ('ranks', 'figure_4_settings.csv', 'impala'),
     ('rates', 'figure_4_settings.csv', 'impala'),
     ('variants', 'bias_correction.csv', '*minus starts_at_one*'),
     ('variants', 'large_values.csv', '*minus not_clipped*'),
-    _slow('figure_4', 'figure_4_seeds', 'kung_fu_master'),
+    ('figure_4', 'figure_4_seeds', 'kung_fu_master'),
     ('speedup', 'a3c_speedup', '1-step Q'),
-    _slow('curves', 'replay_capacity', '10000'),
+    ('curves', 'replay_capacity', '10000'),
     ('curves', 'replay_pong', 'equal_updates'),
     ('curves', 'pong_one_change', 'epsilon_0.01')])
-@pytest.mark.slow
 @pytest.mark.nightly
 def test_display_is_redrawn_from_what_is_kept(tmp_path, display, sweep, words):
   ran = programs.run('lab.figures', display, f'testdata/sweeps/{sweep}',
-                     f'--output={tmp_path}/x.png')
-  assert ran.returncode == 0, ran.stderr
+                     f'--output={tmp_path}/x.png', check=True)
   assert f' {words} |' in ran.stdout and '| – |' not in ran.stdout
   assert (tmp_path / 'x.png').stat().st_size > 20_000
 
@@ -39,8 +33,7 @@ def test_display_is_redrawn_from_what_is_kept(tmp_path, display, sweep, words):
 def test_table_of_agents_that_share_needs_results_alone(refused, tmp_path):
   csv = 'testdata/sweeps/laser_sharing.csv'
   ran = programs.run('lab.figures', 'best_agents', csv,
-                     f'--output={tmp_path}/agents')
-  assert ran.returncode == 0, ran.stderr
+                     f'--output={tmp_path}/agents', check=True)
   assert '| lava_gap | shared | own | ' in ran.stdout
   assert [path.name for path in tmp_path.iterdir()] == ['agents.md']
   assert 'needs learning curves' in refused(

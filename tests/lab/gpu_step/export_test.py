@@ -42,7 +42,6 @@ def _run(python, directory):
 
 
 @pytest.mark.nightly
-@pytest.mark.slow
 def test_jax_gets_tensorflows_update_and_says_if_not(exported, jax_python):
   files = sum(path.stat().st_size for path in exported.iterdir())
   assert files < 5 * 2**20
