@@ -77,6 +77,12 @@ def _add_comparison(population_dirs: Sequence[str], sweep_dirs: Sequence[str],
                _COMPARISON]
 
 
+def _write_scores(contents: dict[str, Any], output: pathlib.Path) -> None:
+  output.mkdir(parents=True, exist_ok=True)
+  files.write_json(str(output / 'scores.json'), contents)
+  print(f'wrote scores.json to {output}')
+
+
 @program.returning_exit_code
 def main() -> None:
   """Writes the report, and prints its tables."""
@@ -91,11 +97,7 @@ def main() -> None:
   run_directory.check_writable(output, '--output')
   run_dirs = runs_lib.find(args.run_dirs)
   if args.format:
-    contents = exchange.FORMATS[args.format](run_dirs)
-    output.mkdir(parents=True, exist_ok=True)
-    files.write_json(str(output / 'scores.json'), contents)
-    print(f'wrote scores.json to {output}')
-    return
+    return _write_scores(exchange.FORMATS[args.format](run_dirs), output)
   of_populations = [path for path in run_dirs
                     if sweep_directory.POPULATION.is_in(path)]
   of_sweeps = [path for path in run_dirs if sweep_directory.SWEEP.is_in(path)]

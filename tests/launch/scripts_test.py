@@ -66,9 +66,12 @@ _WITHOUT_FLAGS = [path for path in _SHELL_SCRIPTS
 @pytest.mark.parametrize('script', _SHELL_SCRIPTS)
 def test_help_is_the_usage_and_needs_nothing_installed(tmp_path, script):
   root = _checkout(tmp_path)
+  link = tmp_path / 'link'
+  link.symlink_to(root / script)
   before = sorted(tmp_path.rglob('*'))
   ran = _run(root / script, '--help', cwd=tmp_path)
   assert ran.returncode == 0, ran.stderr
+  assert _run(link, '--help', cwd=tmp_path).stdout == ran.stdout
   assert f'\nUsage: {"source " if "usage" in script else ""}{script}' in (
       ran.stdout)
   assert '#' not in ran.stdout and 'set -euo' not in ran.stdout

@@ -16,7 +16,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 UV = 'uv==0.13.9'
 # Programs of any system that the script, or a stand-in, calls.
 _SYSTEM = ('bash', 'cat', 'cp', 'dirname', 'env', 'flock', 'grep', 'ln',
-           'mkdir', 'mv', 'rm', 'sed', 'sh', 'sha256sum', 'tail')
+           'mkdir', 'mv', 'readlink', 'rm', 'sed', 'sh', 'sha256sum', 'tail')
 
 _PYTHON = r"""
 case "$*" in
