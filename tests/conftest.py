@@ -223,9 +223,9 @@ def pytest_collection_modifyitems(config, items):
   tries = config.getoption('--chaos')
   for item in items:
     if item.get_closest_marker('nightly'):
-      item.add_marker('slow')  # Whose tier it is of.
+      item.add_marker('slow')  # It is of both.
     if item.get_closest_marker('slow') and not item.get_closest_marker(
-        'timeout'):  # Programs import TensorFlow, long on a busy machine.
+        'timeout'):  # Of programs that import TensorFlow.
       item.add_marker(pytest.mark.timeout(900))
     if tries and 'faults' in item.path.parts:
       # Each try may take as long as its own deadlines allow.

@@ -1,6 +1,5 @@
 """A trained agent that acts on single observations or batches of them."""
 
-import os
 from typing import Any
 
 import dm_env
@@ -297,5 +296,5 @@ def load_policy(path: str, checkpoint: checkpoint_lib.Which = 'newest',
   Raises CheckpointError, in one line, if there is no such checkpoint, and
   UserError if the agent was trained on other observations.
   """
-  return TrainedPolicy(saved.load_agent(os.path.expanduser(path), checkpoint),
-                       deterministic, seed, observation_space)
+  return TrainedPolicy(saved.load_agent(path, checkpoint), deterministic, seed,
+                       observation_space)

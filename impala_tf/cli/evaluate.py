@@ -167,12 +167,13 @@ def _recorder(args: argparse.Namespace) -> Callable[[dict], None]:
         '--gin_binding')
   table = files.check_writable(args.record, '--record')
   recorded_results.read(table)
-  run_dir = files.absolute(shipped.find_agent(args.run_dir))
+  run_dir = shipped.find_agent(args.run_dir)
+  full_path, curve = files.absolute(run_dir), recorded_results.curve(run_dir)
 
   def record(result):
     if 'interrupted' not in result:
-      recorded_results.add(
-          table, recorded_results.of_evaluation(run_dir, result))
+      recorded_results.add(table, recorded_results.of_evaluation(
+          full_path, result)._replace(curve=curve))
   return record
 
 

@@ -230,7 +230,8 @@ class _ServerWriter:
 
   def flush(self, max_pending: int = 0,
             on_wait: Callable[[], None] = lambda: None) -> None:
-    reverb_calls.flush(self._client, self._writer, max_pending, on_wait)
+    reverb_calls.flush(self._client, self._writer,
+                       max_pending * len(self._tables), on_wait)
 
   def is_empty(self, table: str) -> bool:
     return not reverb_calls.server_info(self._client)[table].current_size

@@ -190,8 +190,8 @@ class GymEnvironment(serial.SerialEnvironment):
                is_last: bool = False) -> np.ndarray:
     """Converts environment i's observation; stores its features and its mask.
 
-    No action follows the last, which may have no mask. Raises UserError for a
-    bad mask, or what is not of the space.
+    No action follows the last, which need have no mask, nor a good one. Raises
+    UserError for other bad masks, and for what is not of the space.
     """
     try:
       observed = self._converter(observation)
@@ -207,11 +207,15 @@ class GymEnvironment(serial.SerialEnvironment):
     if len(self.action_mask):
       mask = observed.action_mask
       if self._asks_for_masks:
-        mask = self._simulators[i].get_wrapper_attr('action_masks')()
+        mask = None if is_last else (
+            self._simulators[i].get_wrapper_attr('action_masks')())
       elif not self._converter.has_mask:
         mask = info.get(spaces.MASK)
-      if mask is not None or not is_last:  # Values at the last depend on it.
+      if not is_last:
         self.action_mask[i] = self._flat_mask(i, mask)
+        return observed.observation
+      with contextlib.suppress(spaces.SpaceError):  # Values depend on it.
+        self.action_mask[i] = spaces.flat_mask(mask, self._num_values)
     return observed.observation
 
   def _flat_mask(self, i: int, mask: Any) -> Any:

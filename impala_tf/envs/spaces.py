@@ -223,7 +223,7 @@ def flat_mask(mask: Any, num_values: Sequence[int]) -> np.ndarray:
   if mask is None:
     raise SpaceError('is missing')
   parts = mask if isinstance(mask, (tuple, list)) else [mask]
-  flat = np.concatenate([np.ravel(part) for part in parts]) != 0
+  flat = np.concatenate([(), *map(np.ravel, parts)]) != 0
   if flat.size != sum(num_values):
     raise SpaceError(f'has {flat.size} entries and not {sum(num_values)}')
   first_values = np.cumsum([0, *num_values[:-1]])

@@ -50,18 +50,15 @@ class Chains:
     is_first = row not in self._chains
     chain = self._chains.setdefault(row, [])
     chain.append(place)
-    span = self._count - chain[0]
-    if span > self.num_kept:
-      # Environments out of step have sent too many in between.
-      self._chains[row] = [place]
-      return None
     ends = np.any(step_type[1:] == int(dm_env.StepType.FIRST))
     # An environment slower than others fills the span with fewer unrolls.
     if not (ends or is_first or len(chain) > self._max_unrolls
-            or span > self._longest_span):
+            or self._count - chain[0] > self._longest_span):
       return None
     self._chains[row] = [place]
-    return [p - self._count for p in chain]
+    # Too many may have been sent in between.
+    kept = [p - self._count for p in chain if self._count - p <= self.num_kept]
+    return kept if len(kept) > 1 or is_first else None
 
 
 class _Episode(NamedTuple):

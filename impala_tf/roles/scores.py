@@ -80,7 +80,7 @@ def evaluate(run_dir: str | os.PathLike[str], episodes: int | None = None, *,
     UserError: in one line, if an argument cannot work.
   """
   user_modules.refuse_while_importing('impala_tf.evaluate')
-  run_dir = os.path.expanduser(run_dir)
+  run_dir = shipped.find_agent(run_dir)
   run_directory.reach(run_dir)
   config = gin_config.load(check(run_dir, episodes, seed, num_envs))
   from impala_tf.agents import saved  # Imports TensorFlow, which takes seconds.

@@ -102,7 +102,8 @@ def train(config: config_lib.Config | str | os.PathLike[str],
         config, has_callbacks=bool(callbacks)))
     check = None
     if not config.experiment.in_process:
-      check = stack.enter_context(_supervised_actors(config, run_dir, chosen))
+      check = stack.enter_context(_supervised_actors(
+          config, files.absolute(run_dir), chosen))
     signum = local_run.learn_here(
         config, control_lib.Endpoint(
             files.absolute(run_dir), chosen.reverb[0]), line, callbacks, check)

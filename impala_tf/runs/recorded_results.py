@@ -70,7 +70,12 @@ def of_evaluation(run_dir: str, evaluation: Mapping[str, Any]) -> Result:
       games=evaluation['episodes'],
       protocol=DETERMINISTIC if evaluation['deterministic'] else SAMPLED,
       commit=commits, command=command,
-      curve=run_dir if files.is_url(run_dir) else os.path.relpath(run_dir))
+      curve=curve(run_dir))
+
+
+def curve(run_dir: str) -> str:
+  """Returns a run's path from the working directory; a URL as it is."""
+  return run_dir if files.is_url(run_dir) else os.path.relpath(run_dir)
 
 
 def _config_of(command: str) -> str:

@@ -76,7 +76,7 @@ class Restarts(_Policy):
       _log.error('%s, too often; training goes on without it; see %s', how,
                  program.log_path)
       return math.inf
-    wait_secs = min(2.**min(number - 1, 9), _MAX_BACKOFF_SECS)
+    wait_secs = min(2**(number - 1), _MAX_BACKOFF_SECS)
     _log.warning('%s; restart %d of %d in %.0f s; %s', how, number,
                  self._max_restarts, wait_secs, program.reason())
     return now + wait_secs

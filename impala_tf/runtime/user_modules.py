@@ -66,7 +66,10 @@ def share(name: str, what: str) -> None:
   """
   if name in _sources:
     return
-  module = importlib.import_module(name)
+  if name not in sys.modules:
+    load([name])
+    return
+  module = sys.modules[name]
   spec, path = getattr(module, '__spec__', None), getattr(
       module, '__file__', None)
   source = name

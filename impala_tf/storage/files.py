@@ -59,11 +59,12 @@ def absolute(path: str) -> str:
 @contextlib.contextmanager
 def directory_restored() -> Iterator[None]:
   """Restores at the end the working directory, which simulators may leave."""
-  directory = os.getcwd()
+  directory = os.open('.', os.O_RDONLY)  # It may be renamed or removed.
   try:
     yield
   finally:
-    os.chdir(directory)
+    os.fchdir(directory)
+    os.close(directory)
 
 
 def is_pattern(path: str) -> bool:
@@ -225,6 +226,7 @@ def write_json(path: str, contents: Any) -> None:
 def check_writable(path: str, flag: str) -> str:
   """Returns a file's path, absolute; UserError if it cannot be written.
 
+  `path` is the value of `flag`, which the error names.
   Call it before hours of work. It makes the file's directory if that is
   missing, writes another file there, and removes it.
   """

@@ -57,7 +57,7 @@ def find_agent(run_dir: str | os.PathLike) -> str:
 
   An existing path wins.
   """
-  run_dir = os.fspath(run_dir)
+  run_dir = os.path.expanduser(run_dir)
   shipped = _AGENTS / run_dir
   is_name = run_dir and not os.path.exists(run_dir)
   return str(shipped) if is_name and shipped.is_dir() else run_dir

@@ -68,6 +68,8 @@ def test_simulator_that_changes_the_directory_moves_no_file(
       f'--{flag}={name}' for flag, name in zip(
           ('output', 'record', 'video'), names))) == 0
   assert all((tmp_path / name).exists() for name in names)
+  assert recorded_results.read(str(tmp_path / names[1]))[0].curve == (
+      os.path.relpath(catch_run, tmp_path))
 
 
 def test_environments_that_are_made_slowly_are_counted(

@@ -93,7 +93,7 @@ class _Masked(_Counter):
 
   def step(self, action):
     observation, reward, _, _, _ = super().step(action)
-    info = {'action_mask': np.int8(self.after)} if self.after else {}
+    info = {} if self.after is None else {'action_mask': self.after}
     return observation, reward, bool(action == 2), bool(action == 0), info
 
 
@@ -281,14 +281,15 @@ def test_mask_of_an_end_is_that_of_the_next_episode():
   assert env.action_mask.tolist() == [[0, 1, 1]] * 2
 
 
-def test_mask_of_a_cut_off_end_is_its_own_if_it_has_one():
+def test_mask_of_a_cut_off_end_is_its_own_if_it_has_one(capsys):
   env = _begun('Masked-v0', 2)
-  for mask in [1, 1, 0], None:
+  for mask in [1, 1, 0], None, [], [0, 0, 0]:
     _Counter.made[0].after = mask
     assert env.step(np.array([0, 1], np.int32)).step_type[0] == LAST
-    assert env.action_mask.tolist() == [[1, 1, 0] if mask else [0, 1, 1],
-                                        [1, 1, 1]]
+    assert env.action_mask.tolist() == [
+        [1, 1, 0] if mask == [1, 1, 0] else [0, 1, 1], [1, 1, 1]]
     env.step(np.array([1, 1], np.int32))  # Begins anew.
+  assert not capsys.readouterr().err
 
 
 @pytest.mark.parametrize('after, words', [

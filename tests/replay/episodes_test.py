@@ -35,7 +35,10 @@ def _unroll(row, *firsts):
      [[0], [1], [1, 2], [2, 3], [3, 4], [4, 5], [6, 7]]),
     # Environment 0 sends two of five: its chains are shorter, and not lost.
     (4, [0] * 15, [0, 1, 1, 0, 1] * 3,
-     [[0], [1], [1, 2, 4, 6, 7], [0, 3, 5, 8], [7, 9, 11, 12, 14]])])
+     [[0], [1], [1, 2, 4, 6, 7], [0, 3, 5, 8], [7, 9, 11, 12, 14]]),
+    # It sends one of six: a chain is without what is too old to be kept.
+    (4, [0] * 13, [0, 1, 1, 1, 1, 1] * 2 + [0],
+     [[0], [1], [1, 2, 3, 4, 5], [5, 7, 8, 9, 10], [6, 12]])])
 def test_chains_are_episodes_of_an_environment(
     max_unrolls, ends, rows, expected):
   made = episodes.Chains(max_unrolls, num_envs=max(rows) + 1)

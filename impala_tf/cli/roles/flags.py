@@ -58,8 +58,8 @@ def make_parser(description: str) -> argparse.ArgumentParser:
   parser.add_argument('--wait_secs', type=float, default=waiting.LIMIT_SECS,
                       help='for a peer at most, at the start and later '
                       '(default: %(default)g)')
-  parser.add_argument('--seed', type=int, help='of games and actions (default: '
-                      'another each time)')
+  parser.add_argument('--seed', type=int, help='actor, evaluator: of games and '
+                      'actions (default: another each time)')
   parser.add_argument('--profile', action='store_true',
                       help='learner, actor: record what time goes to, in '
                       '--run_dir')
