@@ -38,7 +38,7 @@ import tensorflow as tf
 class EnvOutput(NamedTuple):
   """The environment's side of x_t, with the actor's bookkeeping.
 
-  What a reader does not need, such as returns in a network, may be ().
+  Fields that a reader does not need, as a network does no returns, may be ().
 
   Attributes:
     step_type: uint8, `dm_env.StepType.FIRST` (0) if x_t begins an episode (a
