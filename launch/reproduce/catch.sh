@@ -6,9 +6,9 @@
 
 set -euo pipefail
 
-launch="$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.."
-source "$launch/usage.sh"
+source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../usage.sh"
 check_arguments 1 "$@"
+launch="$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.."
 runs_dir="${1:-runs/catch_rates}"
 for learning_rate in 0.0005 0.002 0.008; do
   for seed in 1 2 3 4 5; do

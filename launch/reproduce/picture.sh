@@ -10,10 +10,10 @@
 
 set -euo pipefail
 
-launch="$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.."
-source "$launch/usage.sh"
+source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../usage.sh"
 check_arguments 100 "$@"
 if (($# == 0)); then refuse 'PICTURE is needed'; fi
+launch="$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.."
 picture="$1" runs_dir="${2:-runs/$1}" bindings=("${@:3}") runs=()
 
 # Usage: add_run NAME CONFIG [BINDING]...

@@ -7,10 +7,10 @@
 
 set -euo pipefail
 
-launch="$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.."
-source "$launch/usage.sh"
+source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../usage.sh"
 check_arguments 100 "$@"
 if (($# == 0)); then refuse 'CONFIG is needed'; fi
+launch="$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.."
 name="${1#*configs/}" name="${name%.gin}"
 run_dir="${2:-runs/reproduce_${name//\//_}}"
 bindings=("${@:3}")
