@@ -38,7 +38,7 @@ import tensorflow as tf
 class EnvOutput(NamedTuple):
   """The environment's side of x_t, with the actor's bookkeeping.
 
-  Fields that a reader does not need, as a network does no returns, may be ().
+  Readers may be given () for fields that they do not need.
 
   Attributes:
     step_type: uint8, `dm_env.StepType.FIRST` (0) if x_t begins an episode (a

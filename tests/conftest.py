@@ -223,7 +223,7 @@ def pytest_collection_modifyitems(config, items):
   tries = config.getoption('--chaos')
   for item in items:
     if item.get_closest_marker('nightly'):
-      item.add_marker('slow')  # It is of both.
+      item.add_marker('slow')  # Nightly tests are a part of that tier.
     if item.get_closest_marker('slow') and not item.get_closest_marker(
         'timeout'):  # Of programs that import TensorFlow.
       item.add_marker(pytest.mark.timeout(900))

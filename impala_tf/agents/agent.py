@@ -254,7 +254,7 @@ class Agent(tf.Module):
     features = tf.ensure_shape(
         features, is_first.shape.concatenate(features.shape[-1]))
     keep = 1. - tf.cast(is_first, tf.float32)
-    rewards = tf.math.multiply_no_nan(  # Without NaN, whose unroll is refused.
+    rewards = tf.math.multiply_no_nan(  # NaN would spread to all that follows.
         losses.clip_rewards(env_outputs.reward, 'abs_one'),
         keep * tf.cast(tf.math.is_finite(env_outputs.reward), tf.float32))
     last_actions = tf.math.multiply_no_nan(

@@ -78,8 +78,7 @@ def _train(args: argparse.Namespace, config: config_lib.Config,
       beginning.show_logs(run_dir)
       run = cluster_run.make_supervisor(
           plan.config, files.absolute(run_dir), log_dir, args.port, plan.needs,
-          args.wait_secs,
-          role_flags.sharing(args).flags())
+          args.wait_secs, role_flags.sharing(args).flags())
       newest = progress.NewestRow(run_dir)
       log = logging.FileHandler(log_dir / 'cluster.log')
       log.setFormatter(logging.Formatter('%(asctime)s %(message)s'))

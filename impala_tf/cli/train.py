@@ -45,8 +45,7 @@ def _train(args: argparse.Namespace, config: config_lib.Config, run_dir: str,
   if config.experiment.in_process:
     with leftovers.killed_at_end():
       return local_run.learn_here(
-          config, control_lib.Endpoint(
-              files.absolute(run_dir), sharing=sharing), line)
+          config, control_lib.Endpoint(run_dir, sharing=sharing), line)
   newest = progress.NewestRow(run_dir)
   with local_run.supervisor(config, run_dir, chosen, sharing, args.profile,
                             args.evaluate) as supervisor:

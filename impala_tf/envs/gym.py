@@ -213,9 +213,9 @@ class GymEnvironment(serial.SerialEnvironment):
         mask = info.get(spaces.MASK)
       if not is_last:
         self.action_mask[i] = self._flat_mask(i, mask)
-        return observed.observation
-      with contextlib.suppress(spaces.SpaceError):  # Values depend on it.
-        self.action_mask[i] = spaces.flat_mask(mask, self._num_values)
+      else:  # Action values of the last observation are masked by it.
+        with contextlib.suppress(spaces.SpaceError):
+          self.action_mask[i] = spaces.flat_mask(mask, self._num_values)
     return observed.observation
 
   def _flat_mask(self, i: int, mask: Any) -> Any:

@@ -56,7 +56,7 @@ class Chains:
             or self._count - chain[0] > self._longest_span):
       return None
     self._chains[row] = [place]
-    # Too many may have been sent in between.
+    # The oldest of a slow environment may be gone.
     kept = [p - self._count for p in chain if self._count - p <= self.num_kept]
     return kept if len(kept) > 1 or is_first else None
 

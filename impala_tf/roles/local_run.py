@@ -190,6 +190,7 @@ def learn_here(config: config_lib.Config, endpoint: control_lib.Endpoint,
   # Here, after all checks, since they import TensorFlow, which takes seconds.
   from impala_tf.roles import in_process
   from impala_tf.runtime import interfaces
+  endpoint = endpoint._replace(run_dir=files.absolute(endpoint.run_dir))
   with stop_signals.StopSignals(note_first_only=True) as signals, (
       contextlib.suppress(Stopped)), files.directory_restored():
     process = LearnerProcess(

@@ -105,8 +105,8 @@ def train(config: config_lib.Config | str | os.PathLike[str],
       check = stack.enter_context(_supervised_actors(
           config, files.absolute(run_dir), chosen))
     signum = local_run.learn_here(
-        config, control_lib.Endpoint(
-            files.absolute(run_dir), chosen.reverb[0]), line, callbacks, check)
+        config, control_lib.Endpoint(run_dir, chosen.reverb[0]), line,
+        callbacks, check)
   if signum is not None:
     print(run_directory.describe_stop(
         run_dir, f'the same call with run_dir={run_dir!r}'), flush=True)

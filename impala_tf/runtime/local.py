@@ -66,7 +66,7 @@ class LocalProgram(program_lib.Program):
     self.state = State.PLACED
 
   def start(self, command: Sequence[str]) -> None:
-    self.log_path.parent.mkdir(parents=True, exist_ok=True)  # Again.
+    self.log_path.parent.mkdir(parents=True, exist_ok=True)  # If deleted.
     with open(self.log_path, 'ab') as log:
       self._log_start = log.tell()
       self._process = subprocess.Popen(

@@ -55,7 +55,7 @@ def find_config(path: str, kind: str = '') -> str:
 def find_agent(run_dir: str | os.PathLike) -> str:
   """Returns a shipped agent's directory for a name like 'pong', or `run_dir`.
 
-  An existing path wins.
+  An existing path wins, and ~ is the home directory.
   """
   run_dir = os.path.expanduser(run_dir)
   shipped = _AGENTS / run_dir

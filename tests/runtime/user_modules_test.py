@@ -1,6 +1,7 @@
 """Modules of the user are imported once, and their errors are one line."""
 
 import importlib
+import multiprocessing
 import pathlib
 import pickle
 import sys
@@ -65,6 +66,14 @@ def test_other_processes_get_the_same_imports(write, tmp_path, monkeypatch):
   assert user_modules.is_loaded('my_file') and user_modules.is_loaded('wave')
   # The user has not named the modules that a file imports itself.
   assert not user_modules.is_loaded('os')
+
+
+def test_program_that_its_children_import_may_not_train_at_once(monkeypatch):
+  user_modules.refuse_while_importing('train')
+  monkeypatch.setattr(
+      multiprocessing.current_process(), '_inheriting', True, raising=False)
+  with pytest.raises(config_lib.UserError, match="its program, .* '__main__':"):
+    user_modules.refuse_while_importing('train')
 
 
 @pytest.mark.parametrize('source, words', [

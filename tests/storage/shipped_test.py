@@ -63,3 +63,4 @@ def test_agent_in_the_box_has_a_name_and_directories_win(tmp_path, monkeypatch):
     assert shipped.find_agent(run_dir) == run_dir
   (tmp_path / 'pong').mkdir()
   assert shipped.find_agent('pong') == 'pong'
+  assert shipped.find_agent('~/pong') == os.path.expanduser('~/pong')
