@@ -297,11 +297,11 @@ if ! is_ready; then
     say 'run launch/setup.sh to have --help list all flags'
     exit
   fi
-  # One at a time. The lock is on this file since .venv comes and goes. It is
+  # One at a time. The lock is on a file that stays, as .venv does not, and is
   # closed at the end, or a training run would hold it to its own; and nothing
   # runs in a subshell, which would go on where this script is killed.
-  # Open for reading: a script that is open for writing cannot be started.
-  exec 9< "$ROOT/launch/setup.sh"
+  # Open for writing, too, or NFS refuses to lock it.
+  exec 9<> "$ROOT/constraints.txt"
   flock --nonblock 9 || { say 'waiting for another set-up'; flock 9; }
   is_ready || install "$stamp" 9>&-
   exec 9>&-

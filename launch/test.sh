@@ -79,6 +79,6 @@ code=0
 "$PYTHON" -c "$run_pytest" --quiet --numprocesses "$workers" \
   --dist worksteal "${tier[@]}" "$@" || code=$?
 if [[ "${arguments[*]}" == --all ]]; then
-  "${BASH_SOURCE[0]}" --tensorflow=2.21 || code=$?
+  "$ROOT/launch/test.sh" --tensorflow=2.21 || code=$?
 fi
 exit "$code"

@@ -27,17 +27,6 @@ gym.draw_without_display()  # Before a test imports a simulator by itself.
 pytest.register_assert_rewrite('tests.faults', 'tests.fixtures')
 
 
-def _report_lab(terminalreporter):
-  """Names the simulator of the contract tests of DeepMind Lab, if they ran."""
-  reports = [report for outcome in ('passed', 'failed')
-             for report in terminalreporter.getreports(outcome)]
-  if any('dmlab_contract_test' in report.nodeid for report in reports):
-    tried = ('the real one and on its stand-in'
-             if importlib.util.find_spec('deepmind_lab') else
-             'its stand-in alone: it is not installed')
-    terminalreporter.write_line(f'DeepMind Lab: contract tried on {tried}')
-
-
 @pytest.fixture(autouse=True)
 def fixed_seeds():
   """Gives each test the same random numbers, whatever ran before it."""
@@ -277,7 +266,6 @@ def fault(request, record_property):
 
 
 def pytest_terminal_summary(terminalreporter, config):
-  _report_lab(terminalreporter)
   _report_reverb(terminalreporter)
   if not config.getoption('--chaos'):
     return

@@ -171,11 +171,12 @@ def load_agent(run_dir: str,
 def _rounded(agent: agent_lib.Agent) -> tf.Module:
   """Copies an agent's variables to `values` of a module, matrices as float16.
 
-  Vectors, among them moments beyond float16's 65,504, stay float32.
+  Vectors, and moments, which may be beyond float16's 65,504, stay as they are.
   """
   module = tf.Module()
   module.values = [
-      tf.Variable(tf.cast(v, tf.float16) if v.shape.rank > 1 else v)
+      tf.Variable(tf.cast(v, tf.float16)
+                  if v.trainable and v.shape.rank > 1 else v)
       for v in agent.variables]
   return module
 

@@ -74,7 +74,7 @@ def main() -> None:
   run_directory.reach(args.run_dir)
   run_dir = shipped.find_agent(args.run_dir)
   config_path = scores.check(args.run_dir)
-  output = pathlib.Path(args.output)
+  output = pathlib.Path(files.absolute(args.output))  # Simulators may leave it.
   run_directory.check_writable(output, 'output')
   if output.exists():
     raise config_lib.UserError(
@@ -115,7 +115,7 @@ def main() -> None:
 
 def _add_card(directory: str, run_dir: str, config: config_lib.Config,
               loaded: Any, args: argparse.Namespace, flags: str) -> None:
-  """Writes model card and video; raises UserError if the agent has no score."""
+  """Writes a card, and a film if it can; raises UserError without a score."""
   suite, levels = scores.scored_levels(config.environment.level)
   path = scores.result_path(args.run_dir, f'_{suite.name}' if suite else '')
   results: list[recorded_results.Result] = []
@@ -144,12 +144,15 @@ def _add_card(directory: str, run_dir: str, config: config_lib.Config,
           entry['began_from'] for entry in entries if 'began_from' in entry),
       'config changed': '; '.join(
           change for entry in entries for change in entry.get('changed', []))}
+  video = os.path.join(directory, model_card.VIDEO)
+  try:
+    scores.play_in_turn(scores.Games(1, 0, False, video), config,
+                        [results[0].task], loaded, lambda level, result: None)
+  except config_lib.UserError as error:
+    print(f'the card has no video: {error}')
   card = model_card.make(results, config.experiment.algorithm, args.license,
-                         about, flags)
+                         about, flags, os.path.exists(video))
   files.write(os.path.join(directory, model_card.FILE), card.encode('utf-8'))
-  film = scores.Games(1, 0, False, os.path.join(directory, model_card.VIDEO))
-  scores.play_in_turn(film, config, [results[0].task], loaded,
-                      lambda level, result: None)
 
 
 def _hub() -> types.ModuleType:

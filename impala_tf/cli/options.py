@@ -15,33 +15,6 @@ from impala_tf.cli import program
 _UNITS = {'frames': 'environment frames', 'secs': 'seconds',
           'steps': 'agent steps', 'unrolls': 'unrolls', 'updates': 'updates'}
 
-_INTRODUCTION = """\
-# Configuration
-
-After this page you can look up any option with its range and source, and bind
-it. Flags say where and how a program runs,
-[gin](https://github.com/google/gin-config) sets options. This page is made from
-the dataclasses that `impala_tf/config/config.py` has or imports:
-
-    .venv/bin/python -m impala_tf options --markdown > docs/configuration.md
-
-`impala-tf options` or, in a clone, `./launch/train.sh --list_options` prints
-the same in a terminal. A file in `configs/` binds options, and `--gin_binding`
-changes one for a run:
-
-    ./launch/train.sh configs/catch.gin \\
-        --gin_binding='AgentConfig.use_lstm = True'
-
-A wrong name, type or value ends with a one-line error before anything is
-written. A .gin file binds data only: it can neither import nor call anything,
-so that files of strangers are safe. A run writes all its values to `config.gin`
-in its directory. The learner reads only that, and sends it to the actors.
-
-The defaults are those of Atari with the shallow network (the IMPALA paper's
-table G.1). *Source* is the place in that paper, or another work; options
-without one are ours. `configs/` has values of other tasks with their sources.
-"""
-
 
 class Option(NamedTuple):
   """An option of the config and its documentation, as text."""
@@ -110,8 +83,8 @@ def as_text() -> str:
 
 
 def as_markdown() -> str:
-  """Returns the text of docs/configuration.md, which describes all options."""
-  lines = [_INTRODUCTION]
+  """Returns the tables of docs/configuration.md, which describe all options."""
+  lines = []
   for section in config_lib.sections().values():
     title, options = describe(section)
     lines += [f'## {section.__name__}', '', title, '',
@@ -130,5 +103,5 @@ def main() -> None:
   """Prints all options."""
   parser = command_line.Parser(description=__doc__)
   parser.add_argument('--markdown', action='store_true',
-                      help='as the page docs/configuration.md')
+                      help='as the tables of docs/configuration.md')
   print(as_markdown() if parser.parse_args().markdown else as_text(), end='')

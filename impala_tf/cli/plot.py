@@ -141,7 +141,7 @@ def _draw(drawn: Sequence[_Curve], args: argparse.Namespace, output: str
   pictures.label_x(axes, args.x)
   title = args.metric.replace('_', ' ')
   if args.metric == _RETURN:
-    title = f'return of the last {metrics.EPISODE_WINDOW} games'
+    title = 'mean return of games'
   if any(curve.num_runs > 1 for curve in drawn):
     title += f'\n{_STATISTICS[args.statistic]} of runs'
     if any(curve.band.low is not None for curve in drawn):

@@ -107,8 +107,9 @@ class Program:
         how = results_lib.INTERRUPTED
       elif ended.exit_code:
         how = results_lib.FAILED
-        self.note_failure(run_dirs[name])
       try:
+        if how == results_lib.FAILED:
+          self.note_failure(run_dirs[name])
         progress.show(directory.record(runs[name], how, ended.error))
       except (OSError, config_lib.UserError) as error:  # Others go on.
         print(f'{name} {how}, but not recorded: {error}', flush=True)
@@ -200,7 +201,7 @@ def _parse_args(kind: sweep_directory.Kind,
                       help='that Ray reserves for a run (default: 1 where all '
                       'runs are in_process, else all of the smallest node)')
   parser.add_argument('--run_gpus', type=float, default=0.,
-                      help='likewise (default: %(default)g)')
+                      help='likewise (default: %(default)g: on CPUs)')
   args = parser.parse_args()
   config_lib.check_range('--jobs', args.jobs, at_least=1)
   config_lib.check_range('--run_cpus', args.run_cpus, above=0)
@@ -230,7 +231,8 @@ def _connected(args: argparse.Namespace, in_process: bool, at_least: int
       nodes = stack.enter_context(ray_connection.connected(args.ray_address))
       import ray
 
-      from impala_tf.ray_cluster import program as ray_program  # Imports Ray.
+      from impala_tf.ray_cluster import host as ray_host  # Imports Ray.
+      from impala_tf.ray_cluster import program as ray_program
       all_of_a_node = min((n.cpus for n in nodes if n.cpus), default=1.)
       needs = ray_connection.Resources(
           args.run_cpus or (1. if in_process else all_of_a_node), args.run_gpus)
@@ -244,7 +246,7 @@ def _connected(args: argparse.Namespace, in_process: bool, at_least: int
       host = Host(num_jobs, lambda claimed: ray_program.make_batch(
           num_jobs, claimed.log_dir, environment, needs,
           [os.path.abspath(args.directory), *user_modules.paths()], _WAIT_SECS),
-                  ray.util.get_node_ip_address())
+                  ray_host.bracketed(ray.util.get_node_ip_address()))
     if num_jobs < at_least:
       raise config_lib.UserError(
           f'{at_least} runs share a replay and run at the same time, but only '

@@ -84,9 +84,10 @@ def marl_eval(run_dirs: Sequence[str]) -> dict[str, Any]:
   contents: dict[str, Any] = {}
   algorithms = _by_algorithm(run_dirs)
   for level in sorted(set().union(*algorithms.values())):
-    runs = [(name, seed, run) for name, levels in algorithms.items()
+    runs = [(name, seed, run, _score(run))
+            for name, levels in algorithms.items()
             for seed, run in sorted(levels.get(level, {}).items())]
-    curves = [run.curve(level) for *_, run in runs]
+    curves = [run.curve(level) for *_, run, _ in runs]
     common = intervals.on_common_axis(curves, _STEPS) if all(curves) else None
     if common is None or not common[0].size:
       raise config_lib.UserError(
@@ -94,11 +95,11 @@ def marl_eval(run_dirs: Sequence[str]) -> dict[str, Any]:
     x, values = common
     domain, _, task = level.rpartition('/')
     of_task = contents.setdefault(domain or level, {}).setdefault(task, {})
-    for (name, seed, run), returns in zip(runs, values):
+    for (name, seed, _, score), returns in zip(runs, values):
       of_task.setdefault(name, {})[f'seed_{seed}'] = {
           **{f'step_{i}': {'step_count': round(frames), 'return': [value]}
              for i, (frames, value) in enumerate(zip(x, returns.tolist()))},
-          'absolute_metrics': {'return': [_score(run)]}}
+          'absolute_metrics': {'return': [score]}}
   return contents
 
 

@@ -54,7 +54,8 @@ def find(patterns: Sequence[str]) -> list[str]:
   for pattern in patterns:
     run_directory.reach(pattern)
     paths = [pattern] if files.exists(pattern) else sorted(
-        path for path in glob.glob(pattern) if not path.endswith('.failed'))
+        path for path in glob.glob(pattern)
+        if os.path.isdir(path) or path.endswith('.jsonl'))
     if not paths:
       raise config_lib.UserError(
           f'there is no run {pattern}; name directories of runs')

@@ -4,6 +4,7 @@ import contextlib
 import logging
 import math
 import os
+import signal
 from typing import Any, Iterator, NamedTuple, Sequence
 
 from impala_tf import config as config_lib
@@ -101,6 +102,7 @@ def connected(address: str | None, spare_cpus: float = 0.,
     raise config_lib.UserError(
         f'{where}: {files.one_line(error, None)}; docs/cluster.md says how a '
         'cluster is started') from error
+  signal.signal(signal.SIGTERM, _interrupt)  # Ray's handler ends with 15.
   try:
     yield [Resources(node['Resources'].get('CPU', 0.),
                      node['Resources'].get('GPU', 0.))
@@ -111,6 +113,10 @@ def connected(address: str | None, spare_cpus: float = 0.,
         'resumes') from error
   finally:
     ray.shutdown()
+
+
+def _interrupt(signum: int, unused_frame: Any) -> None:
+  raise KeyboardInterrupt(signum)
 
 
 def num_places(nodes: Sequence[Resources], needs: Resources) -> int:

@@ -20,6 +20,11 @@ import ray
 _MOST_BYTES = 64 * 2**10
 
 
+def bracketed(ip: str) -> str:
+  """Writes an IPv6 address as gRPC needs it in front of a port."""
+  return f'[{ip}]' if ':' in ip else ip
+
+
 class Host:
   """A process on a node of Ray that runs one child program after another.
 
@@ -71,7 +76,7 @@ class Host:
       exit_code = None  # There may be more output first.
     with socket.create_server(('', 0)) as a, socket.create_server(('', 0)) as b:
       free_ports = a.getsockname()[1], b.getsockname()[1]
-    return {'host': self._id, 'ip': ray.util.get_node_ip_address(),
+    return {'host': self._id, 'ip': bracketed(ray.util.get_node_ip_address()),
             'node': ray.get_runtime_context().get_node_id(),
             'free_ports': free_ports, 'exit_code': exit_code,
             'output': output, 'missing': self._missing}

@@ -30,7 +30,8 @@ impala-tf evaluate DIRECTORY {}
 
 
 def make(results: Sequence[recorded_results.Result], algorithm: str,
-         licence: str, about: Mapping[str, Any], flags: str) -> str:
+         licence: str, about: Mapping[str, Any], flags: str,
+         has_video: bool) -> str:
   """Returns the text of an agent's model card with its score on each level.
 
   `about` has further rows of its table; empty ones are left out. `flags` are
@@ -59,7 +60,7 @@ def make(results: Sequence[recorded_results.Result], algorithm: str,
   lines = [
       '---', json.dumps(facts, indent=1, ensure_ascii=False), '---',
       f'# {algorithm} on {", ".join(result.task for result in results)}', '',
-      f'![One game]({VIDEO})', '',
+      *([f'![One game]({VIDEO})', ''] * has_video),
       '| level | mean return ± standard error | games | protocol |',
       '|---|---|---|---|',
       *(f'| {result.task} | {_score(result)} | {result.games} | '

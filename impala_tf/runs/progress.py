@@ -44,7 +44,8 @@ def format_row(row: metrics.Row, total_frames: int) -> str:
             for name, value in row.items()
             if name.startswith('episode/') and value is not None]
   if speed:
-    left = round(max(total_frames - frames, 0) / speed)
+    # A total that means 'for ever' is beyond what a timedelta holds.
+    left = min(round(max(total_frames - frames, 0) / speed), 10**13)
     parts += [f'{speed:,.0f} frames/s',
               f'ETA {datetime.timedelta(seconds=left)}']
   parts.append(f'lag {row["policy_lag"]:.1f}')

@@ -115,7 +115,7 @@ class TrainingRun:
   def actor_pids(self) -> list[int]:
     """Returns the actors' process ids; empty if the run is one process."""
     return [process.pid for role, process in self._by_role()
-            if role == 'actors']
+            if role == 'actors' and 'impala_tf' in process.cmdline()]
 
   def pss_mib(self) -> dict[str, float]:
     """Returns the memory of each role; shared pages are counted once."""
@@ -157,11 +157,13 @@ class TrainingRun:
     return sums
 
   def _by_role(self) -> list[tuple[str, psutil.Process]]:
-    roles = []
+    roles: list[tuple[str, psutil.Process]] = []
     for process in process_tree(self._train):
       role, command = 'supervisor', []
       with contextlib.suppress(psutil.NoSuchProcess):
-        command = process.cmdline()
+        command, parent = process.cmdline(), process.ppid()
+        # A process of environments is its actor's.
+        role = next((role for role, p in roles if p.pid == parent), role)
       if 'impala_tf' in command and 'role' in command:
         role = 'actors' if 'actor' in command else 'learner'
       roles.append((role, process))

@@ -165,7 +165,7 @@ def test_level_of_a_suite_that_was_interrupted_is_played_again(
   assert play(
       run_dir, '--suite=atari57', '--levels=atari/pong', '--episodes=2',
       '--gin_binding=ExperimentConfig.evaluation_max_frames = 8') == 130
-  assert not (run_dir / 'evaluation_atari57.json').exists()
+  assert not (run_dir / 'evaluation_atari57_varied.json').exists()
 
 
 def test_game_is_cut_off_at_the_limit_that_a_binding_sets(
@@ -225,7 +225,7 @@ def test_levels_that_are_no_suite_are_played_in_turn(
       'catch', 'catch/mirrored'}
 
   assert play(run_dir, '--video=x.mp4') == 2
-  assert 'would be catch and 1 more; leave it out' in capsys.readouterr().err
+  assert 'would be catch and 1 more; name one' in capsys.readouterr().err
 
 
 def test_checkpoint_and_kind_of_actions_are_as_flags_say(

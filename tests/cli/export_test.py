@@ -3,6 +3,7 @@
 import base64
 import http.server
 import json
+import os
 import threading
 
 import huggingface_hub
@@ -16,6 +17,7 @@ from impala_tf.agents import policy
 from impala_tf.agents import saved
 from impala_tf.cli import evaluate
 from impala_tf.cli import export
+from impala_tf.envs import multi_level
 from impala_tf.runs import gin_config
 from impala_tf.runs import history
 from impala_tf.runtime import user_modules
@@ -108,9 +110,9 @@ def test_agent_that_cannot_be_written_leaves_nothing(
 def test_rounded_agent_has_half_the_size_and_nearly_the_same_policy(
     tmp_path, call):
   run_dir = trained_runs.make(tmp_path, 'catch', agent=config_lib.AgentConfig(
-      torso='mlp', hidden_size=256), impala=config_lib.ImpalaConfig(
-          popart_step_size=1e-3), experiment=config_lib.ExperimentConfig(
-              algorithm='impala_popart'))
+      torso='mlp', hidden_size=256, normalise_observations=True),
+      impala=config_lib.ImpalaConfig(popart_step_size=1e-3),
+      experiment=config_lib.ExperimentConfig(algorithm='impala_popart'))
   sizes, outputs = [], []
   for flags in [], ['--float16']:
     output = tmp_path / f'agent{len(flags)}'
@@ -124,15 +126,18 @@ def test_rounded_agent_has_half_the_size_and_nearly_the_same_policy(
   for exact, rounded in zip(*outputs):
     assert exact.dtype == rounded.dtype
     np.testing.assert_allclose(rounded, exact, rtol=2**-11, atol=2**-24)
-  # As moments of raw scores may be, which float16 cannot hold.
+  # As moments of scores and pixels may be, which float16 cannot hold.
   loaded = saved.load_agent(str(tmp_path / 'agent1'))
-  vectors = [v for v in loaded.agent.variables if v.shape.rank < 2]
-  for vector in vectors:
-    vector.assign(tf.fill(vector.shape, tf.cast(123456, vector.dtype)))
+  shapes = []
+  for v in loaded.agent.variables:
+    if v.shape.rank < 2 or not v.trainable:
+      v.assign(tf.fill(v.shape, tf.cast(123456, v.dtype)))
+      shapes.append(v.shape)
+  assert (10, 5) in shapes
   saved.export_agent(loaded, str(tmp_path / 'large'), is_float16=True)
   again = saved.load_agent(str(tmp_path / 'large')).agent
-  assert len(vectors) > 4 and all(
-      np.all(v.numpy() == 123456) for v in again.variables if v.shape.rank < 2)
+  assert [v.shape for v in again.variables
+          if np.all(v.numpy() == 123456)] == shapes
 
 
 def test_card_is_of_the_agent_as_trained(
@@ -169,7 +174,20 @@ def test_shipped_agent_has_a_card_by_an_evaluation_in_the_working_directory(
   assert call(evaluate.main, 'catch', '--episodes=3') == 0
   assert (tmp_path / 'evaluation.json').read_text() == 'of something else'
   assert call(export.main, 'catch', 'agent', '--card') == 0
-  assert '# impala on catch' in (tmp_path / 'agent' / 'README.md').read_text()
+  assert (tmp_path / 'agent' / 'replay.mp4').exists()
+  make = multi_level.make_environment
+
+  def make_elsewhere(*arguments, **options):
+    os.chdir('/')
+    environment = make(*arguments, **options)
+    environment.render = lambda: None
+    return environment
+
+  monkeypatch.setattr(multi_level, 'make_environment', make_elsewhere)
+  assert call(export.main, 'catch', 'other', '--card') == 0
+  assert not (tmp_path / 'other' / 'replay.mp4').exists()
+  card = (tmp_path / 'other' / 'README.md').read_text()
+  assert '# impala on catch' in card and 'replay.mp4' not in card
 
 
 class _Hub(http.server.BaseHTTPRequestHandler):

@@ -72,5 +72,7 @@ def test_runs_that_fill_no_matrix_are_refused(make):
            ([make('e', 'catch,tmaze', 1, [0.])], 'one level each'),
            ([make('f', 'catch', 1, [None])], 'let it train')]
   for run_dirs, words in cases:
-    with pytest.raises(config_lib.UserError, match=words):
-      exchange.rliable(run_dirs)
+    forms = exchange.FORMATS.values()
+    for form in forms if len(run_dirs) == 1 else [exchange.rliable]:
+      with pytest.raises(config_lib.UserError, match=words):
+        form(run_dirs)

@@ -13,6 +13,15 @@ def _run(label, levels, results):
       level: {'mean': mean} for level, mean in results.items()})
 
 
+def test_pattern_finds_what_may_be_a_run(tmp_path):
+  for name in 'a', 'b':
+    (tmp_path / name).mkdir()
+  for name in 'a.png', 'b.failed', 'c.jsonl':
+    (tmp_path / name).touch()
+  assert runs_lib.find([f'{tmp_path}/*', str(tmp_path / 'a')]) == [
+      str(tmp_path / name) for name in ('a', 'b', 'c.jsonl')]
+
+
 def test_runs_of_a_level_each_are_experts_together():
   experts = [_run('x', (PONG,), {PONG: 1.}),
              _run('y', (BREAKOUT,), {BREAKOUT: 2.}), _run('z', ('catch',), {})]

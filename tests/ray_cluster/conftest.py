@@ -10,7 +10,8 @@ _PROGRAM = """
 import os, signal, sys, time
 mode = sys.argv[1]
 signal.signal(signal.SIGTERM, lambda *unused: sys.exit(143))
-print('pid', os.getpid(), os.environ['MY_VARIABLE'], os.getcwd(), flush=True)
+print('pid', os.getpid(), os.environ['MY_VARIABLE'] +
+      os.environ['CUDA_VISIBLE_DEVICES'], os.getcwd(), flush=True)
 if mode == 'bad':
   sys.exit('error: it was bad')
 if mode == 'long':
@@ -33,5 +34,6 @@ def _shared_cluster(tmp_path_factory):
   (directory / 'my_program.py').write_text(_PROGRAM)
   with pytest.MonkeyPatch.context() as patch:
     patch.setenv('PYTHONPATH', os.pathsep.join([str(directory), *sys.path]))
+    patch.setenv('CUDA_VISIBLE_DEVICES', '7')
     with ray_nodes.running(num_nodes=2, num_cpus=2) as cluster:
       yield cluster

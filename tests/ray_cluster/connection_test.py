@@ -1,5 +1,6 @@
 """Tests of the room on a cluster, and of a Ray that is not there."""
 
+import signal
 import sys
 
 import pytest
@@ -76,6 +77,8 @@ def test_later_failure_of_ray_ends_the_run(monkeypatch):
   monkeypatch.setattr(ray, 'nodes', lambda: [])
   with pytest.raises(program.RunFailed, match='Ray has failed: .*gone; the'):
     with ray_connection.connected(None):
+      with pytest.raises(KeyboardInterrupt, match='15'):
+        signal.raise_signal(signal.SIGTERM)
       raise ray.exceptions.RaySystemError('gone')
 
 

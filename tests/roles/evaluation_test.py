@@ -281,6 +281,7 @@ def test_each_level_has_its_columns():
   assert row['episodes'] == 3 and row['episode_return'] == 4.
   assert row['level/a/b/episode_return'] == 2.
   assert row['level/a/b/standard_error'] == pytest.approx(1.)
+  assert 'standard_error' not in row  # The levels differ more than their games.
   assert row['level/c/episode_return'] == 8.
   assert 'level/c/standard_error' not in row  # Of one game.
   assert row['episode/won'] == 0.75 and row['episodes_cut'] == 3

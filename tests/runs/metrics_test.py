@@ -92,7 +92,8 @@ def test_rows_of_a_run_or_file_are_read_or_named_as_damaged(
   path = tmp_path / name
   path.write_text('{"frames": 1}\n{"frames": 2}\n')
   run_dir = str(tmp_path / run_dir)
-  assert metrics.read_rows(run_dir) == [{'frames': 1}, {'frames': 2}]
+  for form in run_dir, f'file://{run_dir}':
+    assert metrics.read_rows(form) == [{'frames': 1}, {'frames': 2}]
   path.write_text('{"frames": 1}\nnonsense\n{"frames": 2}\n')
   with pytest.raises(config_lib.UserError, match=f'{path} is damaged'):
     metrics.read_rows(run_dir)

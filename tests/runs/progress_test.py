@@ -46,6 +46,7 @@ def test_scores_are_shown_once_there_are_any(values, start):
 def test_time_left(frames, eta):
   row = dict(_ROW, frames=frames, frames_per_sec=1.)
   assert f'ETA {eta} ' in progress.format_row(row, 100_000)
+  assert 'ETA 115740740 days' in progress.format_row(row, 2**63 - 1)
 
 
 def test_silence_and_remarks_of_this_start_are_shown_once(tmp_path, capsys):

@@ -166,10 +166,11 @@ def check_sharing(args: argparse.Namespace) -> None:
 def parse_address(text: str, flag: str = '--address') -> tuple[str, int]:
   """Splits HOST:PORT; raises UserError, which names `flag`, if it is bad."""
   host, _, port = text.rpartition(':')
-  if not host or not port.isdecimal() or not 0 < int(port) < 2**16:
+  if (not host or not port.isdecimal() or not 0 < int(port) < 2**16
+      or ':' in host and not host.startswith('[')):
     raise config_lib.UserError(
-        f'{flag} must be HOST:PORT, but is {text!r}; give the machine of '
-        'the learner and the port it listens on')
+        f'{flag} must be HOST:PORT, but is {text!r}; give the machine of the '
+        'learner (IPv6 in brackets: [::1]:5000) and the port it listens on')
   return host, int(port)
 
 
@@ -234,8 +235,8 @@ def learner_addresses(args: argparse.Namespace, number: int) -> list[str]:
   if len(addresses) != (number if number > 1 else 0):
     raise config_lib.UserError(
         f'LearnerConfig.num_learners is {number}, but --learners gives '
-        f'{wording.counted(len(addresses), "address")}; give one of each of '
-        'several learners, commas between them')
+        f'{wording.counted(len(addresses), "address")}; set it to their '
+        'number, and give one of each of several, commas between them')
   if number > 1:
     config_lib.check_range('--task of a learner', args.task, below=number)
   if number > 1 and not args.run_dir:
