@@ -74,7 +74,7 @@ def main() -> None:
   run_directory.reach(args.run_dir)
   run_dir = shipped.find_agent(args.run_dir)
   config_path = scores.check(args.run_dir)
-  output = pathlib.Path(files.absolute(args.output))  # Simulators may leave it.
+  output = pathlib.Path(files.absolute(args.output))  # Simulators may chdir.
   run_directory.check_writable(output, 'output')
   if output.exists():
     raise config_lib.UserError(
@@ -149,7 +149,7 @@ def _add_card(directory: str, run_dir: str, config: config_lib.Config,
     scores.play_in_turn(scores.Games(1, 0, False, video), config,
                         [results[0].task], loaded, lambda level, result: None)
   except config_lib.UserError as error:
-    print(f'the card has no video: {error}')
+    print(f'\nthe card has no video: {error}')
   card = model_card.make(results, config.experiment.algorithm, args.license,
                          about, flags, os.path.exists(video))
   files.write(os.path.join(directory, model_card.FILE), card.encode('utf-8'))

@@ -28,7 +28,7 @@ _HEADLINE_TITLE = 'capped mean, human-normalised'
 _MAX_TITLE_LENGTH = 20
 _MAX_LINE_LENGTH = 24
 _PALE = {'color': 'grey', 'alpha': 0.4, 'linewidth': 0.8, 'linestyle': '-'}
-_PAPER_STYLES = '--', (0, (1, 2)), (0, (6, 2, 1, 2))  # Of its agents.
+_PAPER_STYLES = '--', (0, (10, 3)), (0, (3, 1, 1, 1, 1, 1))  # Of its agents.
 _DARK = {'color': pictures.COLOURS[0], 'linewidth': 2., 'linestyle': '-'}
 _COPY = {'color': pictures.COLOURS[1], 'linewidth': 0.8}
 
@@ -73,11 +73,11 @@ def learning_curves(
 def _draw_scores_of_others(axes, suite: suite_lib.Suite, level: str,
                            runs: Sequence[runs_lib.Run]) -> None:
   """Draws random, human and paper scores, or writes high ones above."""
-  agents = dict.fromkeys(
-      itertools.chain(*(run.paper_agents(suite) for run in runs)))
+  agents = set().union(*(run.paper_agents(suite) for run in runs))
   columns = [('random', suite.random, ':'), ('human', suite.human, '-.'), *(
       (f'{agent}, paper', suite.paper[agent], style)
-      for agent, style in zip(agents, itertools.cycle(_PAPER_STYLES)))]
+      for agent, style in zip(suite.paper, itertools.cycle(_PAPER_STYLES))
+      if agent in agents)]
   low, high = axes.get_ylim()
   above = []
   for name, column, line_style in columns:

@@ -102,7 +102,9 @@ def connected(address: str | None, spare_cpus: float = 0.,
     raise config_lib.UserError(
         f'{where}: {files.one_line(error, None)}; docs/cluster.md says how a '
         'cluster is started') from error
-  signal.signal(signal.SIGTERM, _interrupt)  # Ray's handler ends with 15.
+  except SystemExit as error:  # Of Ray's own handler of SIGTERM.
+    raise KeyboardInterrupt(error.code) from error
+  signal.signal(signal.SIGTERM, _interrupt)
   try:
     yield [Resources(node['Resources'].get('CPU', 0.),
                      node['Resources'].get('GPU', 0.))

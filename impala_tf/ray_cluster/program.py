@@ -102,7 +102,7 @@ class RayProgram(program_lib.Program):
     self._answer = self._host.start.remote(
         os.getcwd(), list(command), {
             **self._variables, **local.MALLOC, **handed_on,
-            # Ray hides GPUs from none who asks for none.
+            # Ray hides none from a program that asks for none.
             **({} if self._needs.gpus else {'CUDA_VISIBLE_DEVICES': ''}),
             'PYTHONPATH': os.pathsep.join(paths)}, list(self._needed))
     self.state = State.RUNNING

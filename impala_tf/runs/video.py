@@ -117,8 +117,7 @@ class Video:
       return enlarged(picture.astype(np.uint8, copy=False))
     except Exception as error:  # Simulators raise anything.
       raise config_lib.UserError(
-          f'the environment cannot be drawn ({files.one_line(error)}), so that '
-          'there can be no video of it; leave that out') from error
+          f'the level cannot be drawn ({files.one_line(error)})') from error
 
   def close(self) -> None:
     """Completes the file; writes none if there were no pictures."""
