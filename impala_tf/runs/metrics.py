@@ -98,7 +98,7 @@ def read_rows(run_dir: str) -> list[Row]:
   `run_dir` may also be the path of a file like `metrics.jsonl`. Raises
   UserError if it holds something else.
   """
-  if os.path.isfile(run_dir) or run_dir.endswith('.jsonl'):
+  if os.path.isfile(run_dir) or os.path.splitext(run_dir)[1] == '.jsonl':
     return line_log.parsed(run_dir, files.read(run_dir).splitlines())
   return RowReader(run_dir).new_rows()
 

@@ -2,8 +2,9 @@
 
     python -m lab.figures.aggregate docs/aggregate.png
 
-Two panels show how fast they rise, one their distribution over games after the
-longest runs (performance profile, Agarwal et al. 2021, section 4.2).
+Two panels show how fast they rise, one their distribution over games at the end
+(performance profile, Agarwal et al. 2021, section 4.2). Runs are the longest of
+those with few frames, not those by table G.1.
 """
 
 import pathlib
@@ -19,7 +20,7 @@ from impala_tf.suites import levels as levels_lib
 from lab.figures import score_tables
 
 _RUNS = pathlib.Path(__file__).parents[2] / 'testdata' / 'atari'
-_LONGEST = {'pong': 'seed_54'}  # Of the others '40_million'.
+_LONGEST = {'pong': 'seed_54'}  # Of the other games '40_million'.
 _SUITE = levels_lib.SUITES['atari57']
 _NUM_POINTS = 200
 _LEAST = 0.01  # Share of a human's score, below which the axes end.
