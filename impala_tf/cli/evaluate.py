@@ -117,8 +117,8 @@ def _suite_and_levels(args: argparse.Namespace, trained_on: str
   if args.video and len(levels_lib.expand(played)) > 1:
     raise config_lib.UserError(
         '--video films one level, but this would be '
-        f'{levels_lib.short_name(played)}; name one, without '
-        '--suite, by --gin_binding="EnvironmentConfig.level = \'...\'"')
+        f'{levels_lib.short_name(played)}; name one, without --suite, by '
+        '--gin_binding="EnvironmentConfig.level = \'...\'"')
   if args.suite is None:
     if args.levels is not None:
       raise config_lib.UserError('--levels are of a suite; give --suite too')

@@ -103,12 +103,11 @@ class Program:
 
     def on_end(name: str, ended: batch.Ended):
       how = results_lib.FINISHED
-      if ended.was_stopped:
-        how = results_lib.INTERRUPTED
-      elif ended.exit_code:
-        how = results_lib.FAILED
       try:
-        if how == results_lib.FAILED:
+        if ended.was_stopped:
+          how = results_lib.INTERRUPTED
+        elif ended.exit_code:
+          how = results_lib.FAILED
           self.note_failure(run_dirs[name])
         progress.show(directory.record(runs[name], how, ended.error))
       except (OSError, config_lib.UserError) as error:  # Others go on.

@@ -104,7 +104,7 @@ def connected(address: str | None, spare_cpus: float = 0.,
         'cluster is started') from error
   except SystemExit as error:  # Of Ray's own handler of SIGTERM.
     raise KeyboardInterrupt(error.code) from error
-  signal.signal(signal.SIGTERM, _interrupt)
+  signal.signal(signal.SIGTERM, _interrupt)  # In place of Ray's.
   try:
     yield [Resources(node['Resources'].get('CPU', 0.),
                      node['Resources'].get('GPU', 0.))

@@ -186,7 +186,7 @@ def make_row(updates: int, frames: int,
   if 'episodes_cut' in summary:
     row['episodes_cut'] = summary['episodes_cut']
   if len(results) > 1:
-    row.pop('standard_error', None)  # It would be of how levels differ.
+    row.pop('standard_error', None)  # It would measure how levels differ.
     for level, result in results.items():
       row.update(_mean_and_error(f'level/{level}/', result.summary()))
   return row

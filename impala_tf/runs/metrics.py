@@ -95,7 +95,7 @@ class RowReader:
 def read_rows(run_dir: str) -> list[Row]:
   """Reads all rows of a run, oldest first; empty without a file.
 
-  `run_dir` may also be the path of a file like `metrics.jsonl`. Raises
+  `run_dir` may also be the path or URL of a file like `metrics.jsonl`. Raises
   UserError if it holds something else.
   """
   if os.path.isfile(run_dir) or os.path.splitext(run_dir)[1] == '.jsonl':

@@ -163,7 +163,7 @@ class TrainingRun:
       with contextlib.suppress(psutil.NoSuchProcess):
         command, parent = process.cmdline(), process.ppid()
         # A process of environments is its actor's.
-        role = next((role for role, p in roles if p.pid == parent), role)
+        role = next((r for r, p in roles if p.pid == parent), role)
       if 'impala_tf' in command and 'role' in command:
         role = 'actors' if 'actor' in command else 'learner'
       roles.append((role, process))

@@ -1,4 +1,4 @@
-"""Tests of the options as text, and of the page that has it."""
+"""Tests of the options as text, and of the page with their tables."""
 
 from impala_tf.cli import options
 from impala_tf.cli import train
@@ -9,7 +9,6 @@ def test_tables_of_all_options_are_those_of_the_code():
   page = (programs.ROOT / 'docs' / 'configuration.md').read_text()
   assert page.endswith('\n\n' + options.as_markdown()), (
       'take them from: python -m impala_tf options --markdown')
-  assert page.count('\n## ') == options.as_markdown().count('## ')
 
 
 def test_train_lists_options_and_starts_nothing(

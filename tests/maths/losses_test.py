@@ -1,7 +1,4 @@
-"""Gradients and shapes of losses, and the clipping of rewards.
-
-Their sums are compared with the paper's in tests/algorithms/impala_test.py.
-"""
+"""Masks, gradients and shapes of losses, and the clipping of rewards."""
 
 import numpy as np
 import pytest
@@ -17,14 +14,10 @@ def _batch():
   rng = np.random.default_rng(0)
   mask = np.ones([T, B], np.float32)
   mask[1, 2] = mask[3, 0] = 0
-  return dict(
-      # Densities are above 1 here and there, and entropies negative.
-      log_probs=tf.constant(rng.normal(-1, size=[T, B]), tf.float32),
-      entropies=tf.constant(rng.normal(size=[T, B]), tf.float32),
-      advantages=tf.constant(rng.normal(size=[T, B]), tf.float32),
-      vs=tf.constant(rng.normal(size=[T, B]), tf.float32),
-      values=tf.constant(rng.normal(size=[T, B]), tf.float32),
-      mask=tf.constant(mask))
+  batch = {name: tf.constant(rng.normal(size=[T, B]), tf.float32) for name in (
+      'log_probs', 'entropies', 'advantages', 'vs', 'values')}
+  batch['log_probs'] -= 1  # Densities are above 1 here and there.
+  return {**batch, 'mask': tf.constant(mask)}
 
 
 def _call(loss, batch):
@@ -36,6 +29,14 @@ ARGUMENTS = {
     'baseline_loss': ('vs', 'values', 'mask'),
     'entropy_loss': ('entropies', 'mask'),
 }
+
+
+@pytest.mark.parametrize('loss', ARGUMENTS)
+def test_masked_transitions_do_not_count(batch, loss):
+  expected, mask = _call(loss, batch), batch['mask'] > 0
+  others = {name: tf.where(mask, x, 1e3) for name, x in batch.items()}
+  np.testing.assert_allclose(
+      _call(loss, {**others, 'mask': mask}), expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize('epsilon', [0.0, 1e-6, 0.1])

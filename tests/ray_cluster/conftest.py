@@ -8,10 +8,9 @@ import pytest
 # On the path of the cluster only, not of the tests.
 _PROGRAM = """
 import os, signal, sys, time
-mode = sys.argv[1]
+mode = sys.argv[1] + os.environ['CUDA_VISIBLE_DEVICES']  # Of no GPU.
 signal.signal(signal.SIGTERM, lambda *unused: sys.exit(143))
-print('pid', os.getpid(), os.environ['MY_VARIABLE'] +
-      os.environ['CUDA_VISIBLE_DEVICES'], os.getcwd(), flush=True)
+print('pid', os.getpid(), os.environ['MY_VARIABLE'], os.getcwd(), flush=True)
 if mode == 'bad':
   sys.exit('error: it was bad')
 if mode == 'long':

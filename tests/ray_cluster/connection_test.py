@@ -80,6 +80,9 @@ def test_later_failure_of_ray_ends_the_run(monkeypatch):
       with pytest.raises(KeyboardInterrupt, match='15'):
         signal.raise_signal(signal.SIGTERM)
       raise ray.exceptions.RaySystemError('gone')
+  monkeypatch.setattr(ray, 'init', lambda **unused: sys.exit(15))
+  with pytest.raises(KeyboardInterrupt, match='15'):
+    ray_connection.connected(None).__enter__()
 
 
 def test_missing_ray_is_an_extra(monkeypatch):

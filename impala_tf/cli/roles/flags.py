@@ -235,8 +235,8 @@ def learner_addresses(args: argparse.Namespace, number: int) -> list[str]:
   if len(addresses) != (number if number > 1 else 0):
     raise config_lib.UserError(
         f'LearnerConfig.num_learners is {number}, but --learners gives '
-        f'{wording.counted(len(addresses), "address")}; give one '
-        'for each of several learners, commas between them, none for one alone')
+        f'{wording.counted(len(addresses), "address")}; give one for '
+        'each of several learners, commas between them, or none for one alone')
   if number > 1:
     config_lib.check_range('--task of a learner', args.task, below=number)
   if number > 1 and not args.run_dir:
