@@ -38,13 +38,9 @@ def server_info(client: reverb.Client, timeout_secs: int | None = None
 def newest_item_table(name: str, *signature: tf.TensorSpec) -> reverb.Table:
   """Makes a table that stores only the newest item, of columns `signature`."""
   return reverb.Table(
-      name=name,
-      sampler=reverb.selectors.Fifo(),
-      remover=reverb.selectors.Fifo(),
-      max_size=1,
-      rate_limiter=reverb.rate_limiters.MinSize(1),
-      max_times_sampled=0,
-      signature=signature)
+      name=name, sampler=reverb.selectors.Fifo(),
+      remover=reverb.selectors.Fifo(), max_size=1, max_times_sampled=0,
+      rate_limiter=reverb.rate_limiters.MinSize(1), signature=signature)
 
 
 def save(client: reverb.Client) -> None:

@@ -1,5 +1,6 @@
 """Environments of dm_env, made by a function that the user supplies."""
 
+import functools
 import inspect
 import sys
 from typing import Any, Mapping
@@ -45,18 +46,14 @@ class AsGymnasium:
     self._env = env
     self.unwrapped = self
     self.close = env.close
+    self.has_wrapper_attr = functools.partial(hasattr, env)
+    self.get_wrapper_attr = functools.partial(getattr, env)
     self.observation_space = _space(env.observation_spec())
     self._action_spec = env.action_spec()  # dm_control makes it at each call.
     self.action_space = _action_space(self._action_spec)
     self.metadata = None
     if hasattr(env, 'control_timestep'):  # Of dm_control.
       self.metadata = {'render_fps': 1 / env.control_timestep()}
-
-  def has_wrapper_attr(self, name: str) -> bool:
-    return hasattr(self._env, name)
-
-  def get_wrapper_attr(self, name: str) -> Any:
-    return getattr(self._env, name)
 
   def reset(self, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
     del seed  # The function has got it.

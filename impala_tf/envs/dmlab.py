@@ -44,19 +44,11 @@ NAMES = tuple(sorted({level.partition('/')[2] for level in (
     *dmlab30.SUITE.train_levels, *dmlab30.SUITE.levels)}))
 # Lab's own levels/. The paper has seekavoid_arena_01 (table 1, figure 4).
 OTHER_NAMES = (
-    'lt_chasm',
-    'lt_hallway_slope',
-    'lt_horseshoe_color',
-    'lt_space_bounce_hard',
-    'nav_maze_random_goal_01',
-    'nav_maze_random_goal_02',
-    'nav_maze_random_goal_03',
-    'nav_maze_static_01',
-    'nav_maze_static_02',
-    'nav_maze_static_03',
-    'seekavoid_arena_01',
-    'stairway_to_melon',
-)
+    'lt_chasm', 'lt_hallway_slope', 'lt_horseshoe_color',
+    'lt_space_bounce_hard', 'nav_maze_random_goal_01',
+    'nav_maze_random_goal_02', 'nav_maze_random_goal_03', 'nav_maze_static_01',
+    'nav_maze_static_02', 'nav_maze_static_03', 'seekavoid_arena_01',
+    'stairway_to_melon')
 _NEED_DATASET = ('psychlab_arbitrary_visuomotor_mapping',
                  'psychlab_continuous_recognition')
 

@@ -22,19 +22,10 @@ from impala_tf.envs import serial
 # The package's other scenarios need sound, messages on the screen, several
 # players or games that are not free.
 NAMES = (
-    'basic',
-    'deadly_corridor',
-    'deathmatch',
-    'defend_the_center',
-    'defend_the_line',
-    'health_gathering',
-    'health_gathering_supreme',
-    'my_way_home',
-    'predict_position',
-    'rocket_basic',
-    'simpler_basic',
-    'take_cover',
-)
+    'basic', 'deadly_corridor', 'deathmatch', 'defend_the_center',
+    'defend_the_line', 'health_gathering', 'health_gathering_supreme',
+    'my_way_home', 'predict_position', 'rocket_basic', 'simpler_basic',
+    'take_cover')
 
 # Program that is started in place of Doom and becomes Doom. By itself Doom
 # would write into the working directory and die of a Ctrl-C for this process.

@@ -60,11 +60,10 @@ def fitness(returns: Sequence[float], references: Sequence[Reference]) -> float:
   With raw returns s_l and references r_l and h_l it is the mean over l of
   min[1, (s_l - r_l) / (h_l - r_l)]; may be negative.
   """
-  if len(returns) != len(references):
-    raise ValueError(f'{len(returns)} returns, {len(references)} references')
   return sum(
       min(1., (score - level.random) / (level.human - level.random))
-      for score, level in zip(returns, references)) / len(returns)
+      for score, level in zip(returns, references, strict=True)
+  ) / len(returns)
 
 
 def draw_partner(others: Sequence[str], rng: random.Random) -> str:

@@ -38,9 +38,7 @@ def _parse_args() -> argparse.Namespace:
 def _run(args: argparse.Namespace) -> None:
   if args.json:
     files.check_writable(args.json, '--json')
-  if args.seconds <= 0:
-    raise config_lib.UserError(
-        f'--seconds must be above 0, but is {args.seconds}')
+  config_lib.check_range('--seconds', args.seconds, above=0)
   setting = measure.Setting(
       ', '.join([args.config, *args.gin_binding]), args.config,
       args.gin_binding)

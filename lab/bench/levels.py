@@ -153,9 +153,7 @@ def _parse_args() -> argparse.Namespace:
 def _run() -> int:
   args = _parse_args()
   for flag in ('steps', 'episodes'):
-    if getattr(args, flag) < 1:
-      raise config_lib.UserError(
-          f'--{flag} must be 1 at least, but is {getattr(args, flag)}')
+    config_lib.check_range(f'--{flag}', getattr(args, flag), at_least=1)
   if args.csv:
     files.check_writable(args.csv, '--csv')
   config = gin_config.load(args.config, args.gin_binding)

@@ -146,9 +146,8 @@ def _check(args: argparse.Namespace) -> None:
     raise config_lib.UserError(
         f'--count: {args.count!r} must have one group, for the number, but has '
         f'{num_groups}')
-  if not 0 < args.frames_per_count < math.inf:
-    raise config_lib.UserError(
-        f'--frames_per_count must be above 0, but is {args.frames_per_count}')
+  config_lib.check_range('--frames_per_count', args.frames_per_count,
+                         above=0, below=math.inf)
   gin_config.load(args.config, args.gin_binding)
 
 

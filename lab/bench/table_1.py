@@ -297,9 +297,7 @@ def _installed() -> list[str]:
 def _run(args: argparse.Namespace) -> None:
   turns_lib.check(args)
   for flag, least in ('environments', 1), ('together', 2):
-    if getattr(args, flag) < least:
-      raise config_lib.UserError(
-          f'--{flag} must be at least {least}, but is {getattr(args, flag)}')
+    config_lib.check_range(f'--{flag}', getattr(args, flag), at_least=least)
   chosen = list(PAPER_TABLE_1)
   if args.rows:
     chosen = _names('--rows', f'{args.rows},{REFERENCE}', chosen)

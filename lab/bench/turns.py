@@ -22,9 +22,7 @@ def add_flags(parser: command_line.Parser, rounds: int, secs: float,
 
 def check(args: argparse.Namespace) -> None:
   """Raises UserError if a flag's value cannot be used."""
-  if args.rounds < 1 or args.seconds <= 0:
-    raise config_lib.UserError(
-        f'--rounds and --seconds must be above 0, but are {args.rounds} and '
-        f'{args.seconds}')
+  config_lib.check_range('--rounds', args.rounds, at_least=1)
+  config_lib.check_range('--seconds', args.seconds, above=0)
   if args.json:
     files.check_writable(args.json, '--json')

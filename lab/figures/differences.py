@@ -125,8 +125,7 @@ def of_agents(results: tables.Results) -> str:
     seeds = [seed for seed in first if seed in second]
     row = [task, variant, other]
     for summary in tables.OF_AGENTS.values():
-      pairs = [[summary(first[seed]) - summary(second[seed])]
-               for seed in seeds]
+      pairs = [[summary(first[seed]) - summary(second[seed])] for seed in seeds]
       row.append(_cell(intervals.t_band(
           np.array(pairs), [''] * len(pairs), tables.CONFIDENCE)
                        if pairs else None))

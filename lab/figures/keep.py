@@ -90,8 +90,7 @@ def _run() -> None:
   parser.add_argument('--rows', type=int, default=100,
                       help='of each run, at the most (default: %(default)s)')
   args = parser.parse_args()
-  if args.rows < 2:
-    raise config_lib.UserError(f'--rows must be at least 2, but is {args.rows}')
+  config_lib.check_range('--rows', args.rows, at_least=2)
   output = pathlib.Path(args.output)
   if output.exists() or '://' in args.output:
     raise config_lib.UserError(

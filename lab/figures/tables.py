@@ -92,8 +92,7 @@ def band_of_groups(values: np.ndarray, groups: Sequence[str],
       np.add.reduceat(drawn, starts, axis=-2) / np.vstack(sizes)), confidence)
 
 
-def best_band(results: Results, num_settings: int
-              ) -> intervals.Band | None:
+def best_band(results: Results, num_settings: int) -> intervals.Band | None:
   """Computes the mean of the best settings with a bootstrap interval.
 
   Seeds are drawn within each setting, and the drawn seeds choose the best
@@ -135,8 +134,7 @@ def _by_correction(tasks: Sequence[str], arms: dict[str, str], text_of) -> str:
   for suffix, title in arms.items():
     rows.append([f'**{title}**'] + [''] * len(tasks))
     for method, name in METHODS.items():
-      rows.append([name] + [text_of(method + suffix, task)
-                            for task in tasks])
+      rows.append([name] + [text_of(method + suffix, task) for task in tasks])
   return markdown(['', *tasks], rows)
 
 

@@ -334,20 +334,6 @@ def test_after_step_is_given_new_parameters_and_totals():
       total, np.sum(unroll.env_outputs.reward), rtol=1e-5)
 
 
-def test_the_learning_rate_anneals_to_0_at_total_frames():
-  learner = _learner(_Scale, _square, total_frames=2 * FRAMES_PER_UPDATE)
-  rates = [learner.update(_unroll())['learning_rate'] for _ in range(2)]
-  np.testing.assert_allclose(rates, [LEARNING_RATE, LEARNING_RATE / 2],
-                             rtol=1e-6)
-  # With momentum left over, an update without a learning rate still moves.
-  for momentum in learner.optimizer.momenta:
-    momentum.assign(tf.zeros_like(momentum))
-  before = learner.agent.factor.numpy()
-  for _ in range(2):
-    assert learner.update(_unroll())['learning_rate'] == 0
-  assert learner.agent.factor.numpy() == before < 1
-
-
 def test_gradients_and_apply_are_the_update():
   whole, apart = _learner(), _learner()
   for i in range(2):

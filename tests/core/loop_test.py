@@ -13,8 +13,8 @@ from impala_tf.replay import sources
 from impala_tf.runs import metrics
 from impala_tf.runs import skipped_updates
 from impala_tf.runs import training_log
-from impala_tf.runtime import interfaces
 from impala_tf.runtime import waiting
+from tests.fixtures import hosts
 
 FIRST, MID = int(dm_env.StepType.FIRST), int(dm_env.StepType.MID)
 FRAMES = 100  # An update.
@@ -128,21 +128,8 @@ def test_run_that_stops_saves(tmp_path, stop_after):
   assert run.saved == [stop_after] and not run.is_done
 
 
-class _Stopper:
-  """A callback that keeps each update, and ends the run after some."""
-
-  def __init__(self, limit=None):
-    self.updates = []
-    self._limit = limit
-
-  def after_update(self, update):
-    self.updates.append(update)
-    if len(self.updates) == self._limit:
-      raise interfaces.StopTraining
-
-
 def test_callback_gets_each_update_and_ends_the_run(tmp_path):
-  stopper = _Stopper(3)
+  stopper = hosts.Updates(limit=3)
   run = _Run(tmp_path, [_unroll()] * 9, skipped=(2,), callbacks=[stopper])
   assert run.is_done and run.saved == [3]
   assert [(u.updates, u.frames) for u in stopper.updates] == [
@@ -153,7 +140,7 @@ def test_callback_gets_each_update_and_ends_the_run(tmp_path):
 
 def test_run_is_done_once_a_hundred_episodes_are_good_enough(tmp_path):
   unrolls = [_unroll(returns=[1., 1., 3., 3.])] * 99
-  stopper = _Stopper()
+  stopper = hosts.Updates()
   run = _Run(tmp_path, unrolls, stop_at_return=2., callbacks=[stopper])
   assert run.is_done and run.saved == [25]  # Of 4 episodes each.
   assert stopper.updates[-1].episode_return == 2.

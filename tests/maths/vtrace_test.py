@@ -159,16 +159,9 @@ def test_no_gradient_flows_through_targets_and_advantages():
 
 
 @pytest.mark.parametrize('name,shape', [
-    ('log_rhos', [B]),
-    ('log_rhos', [1, B]),
-    ('discounts', [T, 1]),
-    ('rewards', [T, B, 1]),
-    ('values', [T + 1, B]),
-    ('bootstrap_value', [1, B]),
-    ('bootstrap_value', [1]),
-    ('mask', [T]),
-    ('mask', [T, 1]),
-])
+    ('log_rhos', [B]), ('log_rhos', [1, B]), ('discounts', [T, 1]),
+    ('rewards', [T, B, 1]), ('values', [T + 1, B]), ('bootstrap_value', [1, B]),
+    ('bootstrap_value', [1]), ('mask', [T]), ('mask', [T, 1])])
 def test_wrong_shapes_are_refused_while_tracing(name, shape):
   inputs = {k: tf.constant(x, tf.float32)
             for k, x in _inputs(mask=np.ones([T, B]), **CLIPS).items()}

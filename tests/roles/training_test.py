@@ -11,6 +11,7 @@ import pytest
 import impala_tf
 from impala_tf.runs import metrics
 from impala_tf.runs import run_directory
+from tests.fixtures import hosts
 from tests.fixtures import programs
 
 _FRAMES = 40  # An update.
@@ -18,21 +19,6 @@ _BINDINGS = {
     'LearnerConfig.batch_size': 8, 'LearnerConfig.unroll_length': 5,
     'ActorConfig.num_actors': 1, 'ActorConfig.num_envs': 4,
     'ExperimentConfig.log_interval_secs': 0.2}
-
-
-class _Updates:
-  """A callback that keeps the updates, and ends the run after so many."""
-
-  def __init__(self, limit=None):
-    self.updates = []
-    self.pids = set()
-    self._limit = limit
-
-  def after_update(self, update):
-    self.updates.append(update)
-    self.pids.add(os.getpid())
-    if update.updates == self._limit:
-      raise impala_tf.StopTraining
 
 
 def _train(run_dir, num_updates=5, bindings=(), **options):
@@ -43,7 +29,7 @@ def _train(run_dir, num_updates=5, bindings=(), **options):
 
 
 def test_callback_hears_of_each_update_and_a_run_is_resumed(tmp_path):
-  callback = _Updates()
+  callback = hosts.Updates()
   result = _train(tmp_path / 'run', in_process=True, callbacks=[callback])
   assert callback.pids == {os.getpid()}
   assert [u.updates for u in callback.updates] == [1, 2, 3, 4, 5]
@@ -53,7 +39,7 @@ def test_callback_hears_of_each_update_and_a_run_is_resumed(tmp_path):
   assert result == (str(tmp_path / 'run'), 200, 5, row['episode_return'], None)
   assert run_directory.newest_checkpoint(result.run_dir) == 5
 
-  callback = _Updates()
+  callback = hosts.Updates()
   with pytest.raises(impala_tf.UserError, match=r'total_frames \(200, now 280'):
     _train(tmp_path / 'run', 7, in_process=True)
   result = _train(tmp_path / 'run', 7, in_process=True, callbacks=[callback],
@@ -90,7 +76,7 @@ def test_error_of_a_callback_saves_and_goes_on(tmp_path):
 
 
 def test_run_in_a_thread_handles_no_signals(tmp_path):
-  callback = _Updates(limit=2)
+  callback = hosts.Updates(limit=2)
   with futures.ThreadPoolExecutor() as pool:
     pool.submit(
         _train, tmp_path, in_process=True, callbacks=[callback]).result()
@@ -105,7 +91,7 @@ def test_run_in_a_thread_handles_no_signals(tmp_path):
 @pytest.mark.slow
 def test_run_is_done_once_its_return_is_reached(tmp_path, bindings, capsys):
   bindings = {**bindings, 'ExperimentConfig.stop_at_return': -1.}
-  callback = _Updates()
+  callback = hosts.Updates()
   result = _train(tmp_path, 10_000, bindings, in_process=True,
                   callbacks=[callback])
   *before, last = [u.episode_return for u in callback.updates]
@@ -141,7 +127,7 @@ def test_config_of_python_takes_bindings_too(tmp_path):
 
 @pytest.mark.slow
 def test_callback_ends_a_run_of_processes(tmp_path):
-  callback = _Updates(limit=3)
+  callback = hosts.Updates(limit=3)
   before = psutil.Process().children()
   result = _train(tmp_path / 'run', 10_000, callbacks=[callback])
   assert (result.frames, result.updates) == (120, 3)

@@ -59,7 +59,7 @@ def test_command_that_does_not_train_is_named_with_its_last_words(
     (['--count=Steps (\\d+'], 'is no regular expression: missing )'),
     (['--count=Steps \\d+'], 'must have one group, for the number, but has 0'),
     (['--frames_per_count=nan'], 'must be above 0, but is nan'),
-    (['--rounds=0'], '--rounds and --seconds must be above 0'),
+    (['--rounds=0'], '--rounds must be at least 1, but is 0'),
     (['--gin_binding=LearnerConfig.batch_sise = 8'],
      'did you mean LearnerConfig.batch_size?')])
 def test_bad_input_is_refused_before_anything_starts(refused, arguments, words):

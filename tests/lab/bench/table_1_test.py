@@ -17,7 +17,7 @@ _ROWS = list(table_1.PAPER_TABLE_1)
 
 
 @pytest.mark.parametrize('arguments, words', [
-    (['--rounds=0'], '--rounds and --seconds must be above 0'),
+    (['--rounds=0'], '--rounds must be at least 1, but is 0'),
     (['--environments=0'], '--environments must be at least 1'),
     (['--together=1'], '--together must be at least 2'),
     (['--tasks=pong,pnog'], "between them, but has 'pnog'"),
