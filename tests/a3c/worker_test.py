@@ -61,6 +61,7 @@ class _Process:
   """
 
   def __init__(self, algorithm='a3c', make_agent=None, annealed=True,
+               max_norm=None, optimizer='momentum_sgd',
                on_step=lambda num_steps, timestep: None):
     tf.config.run_functions_eagerly(True)
     self.unrolls, self.targets, self.choices = [], [], []
@@ -75,9 +76,9 @@ class _Process:
         impala=config_lib.ImpalaConfig(correction='none'),
         optimizer=config_lib.OptimizerConfig(
             learning_rate=0.01, annealed=annealed, decay=0.5,
-            max_gradient_norm=None),
+            max_gradient_norm=max_norm),
         asynchronous=config_lib.AsyncConfig(
-            optimizer='momentum_sgd', num_workers=_NUM_WORKERS,
+            optimizer=optimizer, num_workers=_NUM_WORKERS,
             max_segment_steps=5, epsilon_anneal_frames=100,
             target_interval_frames=12))
     environments = [_Environment(i, self._note_choice, on_step)
@@ -136,6 +137,7 @@ def test_policy_chooses_each_action_of_a_segment_by_its_own_parameters():
   def learn_elsewhere(num_steps, timestep):
     del num_steps, timestep
     made.store.parameters += 0.02
+    made.store.set_counts(0, made.store.counts.num_updates + 1)
 
   made = _Process(on_step=learn_elsewhere)
   for _ in range(6):
@@ -144,6 +146,7 @@ def test_policy_chooses_each_action_of_a_segment_by_its_own_parameters():
     np.testing.assert_allclose(
         made.outputs().policy_logits[:length],
         made.unrolls[-1].agent_outputs.policy_logits[:length], atol=1e-5)
+  assert [record['lag'] for record in made.records()] == [5, 5, 4, 4, 5, 5]
 
 
 def test_lost_life_ends_a_segment_and_no_game():
@@ -166,13 +169,17 @@ def test_lost_life_ends_a_segment_and_no_game():
 
 def test_segment_of_which_a_time_limit_leaves_nothing_has_no_means():
   def reset_after_limit(num_steps, timestep):
-    if num_steps == 6:
-      timestep.step_type[:] = int(dm_env.StepType.FIRST)
+    if num_steps in (5, 6):
+      timestep.step_type[:] = int(
+          dm_env.StepType.LAST if num_steps == 5 else dm_env.StepType.FIRST)
 
   made = _Process(on_step=reset_after_limit).run(5)
   assert made.store.counts.num_frames == 5 + 5 + 1 + 1 + 3
   assert ['rho/mean' in record['metrics'] for record in made.records()] == [
       True, True, False, False, True]
+  # Once a game, though the limit and the reset are a row each.
+  assert ['episode_steps' in record for record in made.records()] == [
+      False, False, True, True, True]
 
 
 def test_sarsa_takes_the_action_of_which_the_target_was():
@@ -270,6 +277,34 @@ def test_learning_rate_falls_to_zero_with_the_frames_of_all_and_no_further():
 def test_learning_rate_stays_if_it_is_not_annealed():
   for record in _Process(annealed=False).run(2).records():
     assert record['metrics']['learning_rate'] == 0.01
+
+
+def test_gradient_is_clipped_and_its_norm_is_that_before():
+  made = _Process(max_norm=0.5).run()
+  # Momenta are halved, so that they are half of a gradient that has this norm.
+  assert np.linalg.norm(made.store.slots[0]) == pytest.approx(0.5 / 2)
+  assert made.records()[0]['metrics']['gradient_norm'] == pytest.approx(
+      made.store.parameters.size**.5)
+
+
+def test_epsilon_is_that_of_the_config():
+  made = _Process(optimizer='shared_rmsprop', annealed=False).run()
+  np.testing.assert_allclose(
+      made.store.parameters - parameters.flatten(made.agent),
+      -0.01 / (0.5 + 0.01)**.5, rtol=1e-3)
+
+
+def test_workers_draw_final_epsilons_by_their_seeds():
+  workers = [worker_lib.Worker('', 0, catch.CatchEnvironment(1, 0), (), seed)
+             for seed in range(8)]
+  assert {w.final_epsilon for w in workers} == {0.1, 0.01, 0.5}
+
+
+def test_scaled_rewards_are_learned_and_the_games_own_are_logged(monkeypatch):
+  monkeypatch.setattr(_Environment, 'reward_scale', 0.5)
+  made = _Process().run(3)
+  assert abs(made.unrolls[2].env_outputs.reward[4, 0]) == 0.5
+  assert abs(made.records()[2]['episode_return']) == 1
 
 
 def test_frames_are_those_of_the_emulator_which_repeats_actions():

@@ -47,6 +47,7 @@ def _unroll():
   step_type = np.full([T + 1, B], loss_inputs.MID, np.uint8)
   discount = np.ones([T + 1, B], np.float32)
   step_type[3, 1:], discount[3, 1] = loss_inputs.FIRST, 0
+  step_type[2, 2] = loss_inputs.LAST  # Its reward counts.
   rewards = _columns(REWARDS)
   rewards[3, 2] = np.nan  # Behind the time limit nothing counts.
   return tf.nest.map_structure(tf.constant, loss_inputs.unroll(

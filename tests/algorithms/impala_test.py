@@ -67,6 +67,7 @@ def _unroll(policy=DISCRETE):
     discount[t, b] = 0
   for t, b in (1, 1), (4, 1), (5, 1), (T, 2), (0, 3):  # Truncations.
     step_type[t, b] = FIRST
+  step_type[T - 1, 2] = loss_inputs.LAST  # Its reward counts.
   return loss_inputs.unroll(
       reward=rng.normal(scale=1.5, size=shape),
       observation=rng.normal(size=shape + [FEATURES]),

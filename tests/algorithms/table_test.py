@@ -48,8 +48,10 @@ def test_row_is_an_algorithm_and_the_architecture_that_it_learns_in(name):
      {'replay': config_lib.ReplayConfig(replay_fraction=.5)}),
     ('ImpalaConfig.popart_step_size', {'popart_step_size': .1}),
     ('ImpalaConfig.entropy_annealed_to', {'entropy_annealed_to': 0.}),
-    ('OptimizerConfig.annealed_share',
-     {'optimizer': config_lib.OptimizerConfig(annealed_share=0.5)}),
+    *((f'OptimizerConfig.{name}',
+       {'optimizer': config_lib.OptimizerConfig(**{name: value})})
+      for name, value in (('annealed_share', 0.5), ('momentum', 0.5),
+                          ('bias_correction', True))),
     ('ActorConfig.synchronisation',  # There would be nobody who plays.
      {'actor': config_lib.ActorConfig(synchronisation='step')}),
     ('ActorConfig.controlled_lag_updates',

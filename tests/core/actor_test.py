@@ -118,7 +118,7 @@ class Run:
     unrolls: unrolls that were written, [NUM_UNROLLS, E].
   """
 
-  def __init__(self, frame_stack=STACK, use_lstm=True, acts_anew=False):
+  def __init__(self, frame_stack=STACK, use_lstm=True, acts_anew=False, seed=3):
     self.log = []
     self.acts_anew = acts_anew
     self.environment = FakeEnvironment(frame_stack, self.log)
@@ -136,7 +136,7 @@ class Run:
     writer = FakeWriter(self.log)
     self.fetcher = FakeFetcher(self.agent, self.log)
     actor = actor_lib.Actor(self.agent, self.environment, writer, self.fetcher,
-                            self.spec, seed=3, acts_anew=acts_anew)
+                            self.spec, seed=seed, acts_anew=acts_anew)
     for _ in range(NUM_UNROLLS):
       actor.run_unroll()
     self.unrolls = np.empty([NUM_UNROLLS, E], object)
@@ -209,6 +209,8 @@ def test_recorded_actions_are_those_the_environment_played(make_run, acts_anew):
         run.batch(k).agent_outputs.action[:-1],
         run.environment.actions[k * T:(k + 1) * T])
   assert len({a for x in run.environment.actions for a in x}) > 2
+  other = make_run(STACK, True, acts_anew, 4).environment.actions
+  assert np.any(np.array(other) != run.environment.actions)
 
 
 def test_frames_travel_once_and_restack_to_those_of_the_environment(

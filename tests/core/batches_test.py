@@ -477,3 +477,20 @@ def test_reader_looks_for_no_batch_in_a_pause_and_says_why_none_comes():
   assert not waits
   assert reader.poll(control) is None
   assert waits == ['the replay is away']
+
+
+def test_prioritised_unrolls_have_keys_and_weights_and_new_ones_count_fully():
+  spec = unrolls.spec()
+  address = _serve(
+      queue_lib.make_replay(spec, 6, 1 << 30, priority_exponent=1.),
+      queue_lib.make_queue(spec, 64))
+  _write(queue_lib.UnrollWriter(
+      address, spec, (queue_lib.REPLAY, queue_lib.QUEUE)), range(3))
+  client = reverb.Client(address)
+  often = next(client.sample(queue_lib.REPLAY, emit_timesteps=False)).info.key
+  client.mutate_priorities(queue_lib.REPLAY, updates={often: 9.})
+  origin = _next(_reader(address, 3, _replayed(
+      address, 60, sources.PrioritisedReplay, .5))).origin
+  assert not origin.keys[:3].numpy().any()
+  np.testing.assert_allclose(origin.weights, np.where(
+      origin.keys.numpy() == often, 1 / 3, 1.), rtol=1e-6)

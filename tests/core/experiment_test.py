@@ -3,6 +3,7 @@
 import dataclasses
 import types
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -11,6 +12,7 @@ from impala_tf.core import experiment
 from impala_tf.core import transport
 from impala_tf.envs import catch
 from tests.fixtures import configs
+from tests.fixtures import loss_inputs
 from tests.fixtures import unrolls
 
 _config = configs.of_catch
@@ -53,15 +55,65 @@ def test_seed_determines_the_parameters(level, instruction_length):
   assert parameters(1) == parameters(1) != parameters(2)
 
 
+def _learner(**sections):
+  config = dataclasses.replace(_config(), **sections)
+  return experiment.make_learner(
+      config, experiment.make_environment(config, 1, 0, training=True),
+      tf.distribute.OneDeviceStrategy('/cpu:0'))
+
+
 def test_annealing_takes_the_share_that_the_config_gives():
-  config = dataclasses.replace(
-      _config(), optimizer=config_lib.OptimizerConfig(annealed_share=0.5))
-  environment = experiment.make_environment(config, 1, 0, training=True)
-  learner = experiment.make_learner(
-      config, environment, tf.distribute.OneDeviceStrategy('/cpu:0'))
+  learner = _learner(optimizer=config_lib.OptimizerConfig(annealed_share=0.5))
   for share, left in ((0, 1), (0.5, 1), (0.75, 0.5), (1, 0)):
-    learner.num_frames.assign(int(share * config.experiment.total_frames))
+    learner.num_frames.assign(int(share * _config().experiment.total_frames))
     assert learner.hyperparameters.remaining_share() == left
+
+
+def test_optimiser_has_the_configs_numbers_and_a_populations_epsilon():
+  learner = _learner(optimizer=config_lib.OptimizerConfig(
+      learning_rate=6e-4, decay=0.75, momentum=0.5, bias_correction=True))
+  learner.hyperparameters.epsilon.assign(3.)
+  variables = learner.agent.trainable_variables
+  before = variables[0].numpy()
+  for _ in range(2):  # The mean square is 1, and the root of both 2.
+    learner.optimizer.apply_gradients((tf.ones_like(v), v) for v in variables)
+  np.testing.assert_allclose(
+      before - variables[0], (1 + 1.5) * 6e-4 / 2, rtol=1e-3)
+  assert learner.optimizer.start_share == 0.75**2
+
+
+def test_loss_has_the_entropy_cost_of_the_present():
+  learner = _learner(impala=config_lib.ImpalaConfig(entropy_annealed_to=0.))
+  learner.num_frames.assign(_config().experiment.total_frames)
+  found = learner.gradients(tf.nest.map_structure(tf.constant, (
+      loss_inputs.unroll(np.int32([[1], [1]]), np.zeros([2, 1, 3]),
+                         np.ones([2, 1]), observation=np.ones([2, 1, 10, 5]))
+  ))).metrics
+  np.testing.assert_allclose(
+      found['loss/total'], found['loss/policy_gradient'] +
+      _config().impala.baseline_cost * found['loss/baseline'], rtol=1e-6)
+
+
+def test_levels_go_on_from_actor_to_actor():
+  config = dataclasses.replace(
+      _config(), actor=config_lib.ActorConfig(num_envs=2),
+      environment=config_lib.EnvironmentConfig(
+          level='tmaze/1,tmaze/2,tmaze/3'))
+  for task, levels in enumerate(([0, 1], [2, 0])):
+    environment = experiment.make_actor_environment(config, 0, task)
+    assert environment.level_index.tolist() == levels
+
+
+def test_priorities_have_the_configs_exponents(monkeypatch):
+  config = dataclasses.replace(_config(), replay=config_lib.ReplayConfig(
+      replay_fraction=.5, sampling='priorities', priority_exponent=.25,
+      priority_correction=.75))
+  options = transport.make_replay(config, unrolls.spec()).info.sampler_options
+  assert options.prioritized.priority_exponent == .25
+  monkeypatch.setattr(transport.batches_lib, 'make_batches',
+                      lambda *arguments: arguments)
+  join = transport.make_batches(config, unrolls.spec(), 'localhost:0')[2]
+  assert join.__self__.correction == .75
 
 
 def test_batch_that_devices_cannot_share_is_refused():

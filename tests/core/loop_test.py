@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from impala_tf import config as config_lib
 from impala_tf import types
+from impala_tf.comms import unroll_filter
 from impala_tf.core import loop
 from impala_tf.optimizers import hyperparameters
 from impala_tf.replay import sources
@@ -378,3 +379,12 @@ def test_lag_is_of_own_unrolls_that_are_not_of_the_future(tmp_path):
   assert row['policy_lag'] == 0
   assert row['replayed/policy_lag'] == 4  # The mean of 2 and 6.
   assert row['replayed/foreign_share'] == 0.25
+
+
+def test_player_plays_refused_unrolls_anew_but_not_those_of_other_agents():
+  refusals = unroll_filter.Refusals()
+  player = loop.Player(None, 1, 4, refusals, None, num_played=4)
+  refusals.add(0, unroll_filter.NOT_FINITE, agent=1)
+  assert not player.lacks(1)
+  refusals.add(0, unroll_filter.NOT_FINITE)
+  assert player.lacks(1)

@@ -4,13 +4,17 @@ What holds of undisturbed ones, tests/roles/population_in_process_test.py says.
 """
 
 import math
+import types as python_types
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from impala_tf import config as config_lib
+from impala_tf import types
 from impala_tf.pbt import member as member_lib
 from impala_tf.pbt import populations
+from impala_tf.runtime import interfaces
 
 
 def test_level_without_episodes_keeps_its_last_mean():
@@ -56,3 +60,21 @@ def test_better_member_whose_files_are_damaged_is_not_copied_and_named(
 def test_place_of_no_member_is_refused(run_dir, words):
   with pytest.raises(config_lib.ConfigError, match=words):
     member_lib.check_place(run_dir, config_lib.PopulationConfig(members='a,b'))
+
+
+def test_lost_games_do_not_count_and_each_level_is_waited_for(tmp_path):
+  state = member_lib.State(2)
+  member = member_lib.Member(
+      config_lib.Config(
+          environment=config_lib.EnvironmentConfig(
+              level='atari/pong,atari/breakout'),
+          population=config_lib.PopulationConfig(
+              members='own,b', burn_in_frames=0, decision_episodes=1)),
+      str(tmp_path / 'own'), python_types.SimpleNamespace(
+          num_frames=tf.Variable(0), agent=None, optimizer=None), state, None)
+  steps = tf.constant([[0, 0], [7, 0]])  # One is over, and the other was lost.
+  member.after_update(interfaces.Update(1, 10, {}, types.Unroll(
+      types.EnvOutput(tf.zeros([2, 2], tf.uint8), (), (), (),
+                      tf.cast(steps, tf.float32), steps),
+      (), (), (), tf.constant([0, 1])), None, 0.))
+  assert state.episodes.numpy().tolist() == [1, 0]

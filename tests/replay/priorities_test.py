@@ -26,7 +26,7 @@ def test_weights_undo_the_sampling_and_raise_no_update(beta):
 def _serve():
   """Starts the server of a replay; returns it and its address."""
   server = queue_lib.make_server([queue_lib.make_replay(
-      unrolls.spec(), 10, memory_bytes=1 << 30, priority_exponent=1.)], None)
+      unrolls.spec(), 10, memory_bytes=1 << 30, priority_exponent=.5)], None)
   return server, f'localhost:{server.port}'
 
 
@@ -67,13 +67,16 @@ def test_replay_is_sampled_by_the_critics_losses(served):
   assert len(before) == 3
   np.testing.assert_allclose(list(before.values()), 1 / 3)
   keys = sorted(before)
-  update = _update(keys, [99., 1., 3., 8.])  # The first is a fresh one's.
-  prioritiser.after_update(update)
-  assert set(update.metrics) == {'loss/total'}
-  wanted = np.array([1., 3., 8.]) / 4 + .01
-  programs.wait_until(lambda: np.allclose(
-      [_probabilities(client).get(key) for key in keys],
-      wanted / wanted.sum(), rtol=1e-6), 'new priorities')
+  # Losses by their running mean, 2 and then 2.02, of two of three unrolls. The
+  # first loss is that of a fresh unroll.
+  for losses, mean in ([99., 1., 3.], 2.), ([99., 2., 6.], 2.02):
+    update = _update(keys[:2], losses)
+    prioritiser.after_update(update)
+    assert set(update.metrics) == {'loss/total'}
+    wanted = np.array([*np.array(losses[1:]) / mean + .01, 1.])**.5
+    programs.wait_until(lambda wanted=wanted: np.allclose(
+        [_probabilities(client).get(key) for key in keys],
+        wanted / wanted.sum(), rtol=1e-6), 'new priorities')
 
 
 def test_losses_that_are_not_finite_and_items_that_are_gone_change_nothing(

@@ -127,12 +127,12 @@ class _Process:
 
 def test_learner_pauses_until_the_slowest_has_come_nearer():
   agents = _Agents()
-  agents.look(a0=150, a1=500)
+  agents.look(a0=195, a1=500)
   process = _Process(agents.pace)
   assert process.must_pause()
   assert process.reported == [0.2]
   cause, = process.pauses
-  assert 'agent 0 has 15.0 %' in cause
+  assert 'agent 0 has 19.5 %' in cause
   agents.look(a0=240)
   assert not process.must_pause() and len(process.pauses) == 1
 

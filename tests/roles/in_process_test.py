@@ -416,7 +416,9 @@ def test_laser_learns_from_each_kind_of_replay(
   # A threshold that small rejects whatever is not of this very policy.
   assert any(row['replayed/relevant_share'] < 1 for row in rows)
   assert any(row['kl_implied'] > 0 for row in rows)
-  if 'pacing_unrolls' not in replay_options:
+  has_fresh = 'pacing_unrolls' not in replay_options
+  assert has_fresh == ('fresh/loss/total' in rows[0])
+  if has_fresh:
     assert rows[0]['fresh/loss/entropy'] < 0
     assert all(row['replayed/loss/entropy'] == 0 for row in rows)
   assert not any(name.startswith('unroll/') for name in rows[-1])

@@ -22,7 +22,7 @@ from tests.fixtures.faults import disturbed_member
 pytestmark = pytest.mark.usefixtures('servers_stay')
 
 _NAMES = ('learning_rate', 'epsilon', 'entropy_cost')
-_UPDATES = 10
+_UPDATES = 11  # Some after the last decision.
 _BURN_IN_UPDATES = 2
 _FRAMES_PER_UPDATE = 16 * 10
 
@@ -37,7 +37,8 @@ def _configs(directory, total_updates=_UPDATES):
         config, experiment=dataclasses.replace(
             config.experiment, total_frames=total_updates * _FRAMES_PER_UPDATE),
         optimizer=dataclasses.replace(
-            config.optimizer, max_gradient_norm=40.))
+            config.optimizer, max_gradient_norm=40.),
+        population=dataclasses.replace(config.population, mutation_factor=1.5))
   return configs
 
 
@@ -85,7 +86,8 @@ def _trained(tmp_path_factory, servers_stay):
   """Trains a population once; returns its directory."""
   del servers_stay  # Only to be there first.
   directory = tmp_path_factory.mktemp('population')
-  _run_in_turns(_configs(directory), control_lib.LoopControl())
+  for _ in range(2):  # And resumes it, though nothing is left to be done.
+    _run_in_turns(_configs(directory), control_lib.LoopControl())
   return directory
 
 
@@ -95,8 +97,12 @@ def _events(directory):
 
 
 def test_every_member_trains_to_its_end(trained):
-  for rows, events in _numbers(trained).values():
+  for name, (rows, events) in _numbers(trained).items():
     assert rows[-1]['updates'] == _UPDATES
+    decided, last = (_tensors(trained / name / path) for path in (
+        'population/published-2', f'checkpoints/ckpt-{_UPDATES}'))
+    assert any(np.any(value != last[key]) for key, value in decided.items()
+               if key.startswith('agent'))
     assert [event.evolution for event in events] == [1, 2]
     assert events[0].frames > _BURN_IN_UPDATES * _FRAMES_PER_UPDATE
 
@@ -122,7 +128,7 @@ def test_decisions_are_the_papers_rule(trained):
           basis = of_partner.after
       for key in sorted(_NAMES):
         is_mutated, is_raised = rng.random() < 0.33, rng.random() < 0.5
-        factor = (1.2 if is_raised else 1 / 1.2) if is_mutated else 1.
+        factor = (1.5 if is_raised else 1 / 1.5) if is_mutated else 1.
         assert event.after[key] == float(np.float32(basis[key] * factor))
       assert event.after['max_gradient_norm'] == basis['max_gradient_norm']
   found = [event for each in events.values() for event in each]
@@ -219,6 +225,8 @@ def test_copy_has_the_others_parameters_and_its_own_counts(trained):
   assert own['learner/num_frames'] == event.frames
   assert own['population/evolution'] == 1
   assert not own['population/episodes'].any()
+  assert np.isnan(own['population/means']).all()
+  assert (trained / 'copies/population/copied-1.index').exists()
   for name, value in event.after.items():
     assert own[f'hyperparameters/{name}'] == np.float32(value)
 

@@ -194,7 +194,7 @@ def test_last_row_has_the_frames_that_workers_added_meanwhile(tmp_path):
 
   def play():
     parts.store.add_frames(10, 100, {
-        'worker': 'worker 0', 'lag': 0,
+        'worker': 'worker 0', 'lag': 3,
         'metrics': {'gradient_norm': 1., 'learning_rate': 0.}})
 
   def on_row(row):
@@ -203,7 +203,8 @@ def test_last_row_has_the_frames_that_workers_added_meanwhile(tmp_path):
 
   play()
   parts.learn(control_lib.LoopControl(), interfaces.Reports(on_row))
-  assert [row['frames'] for row in metrics.read_rows(str(tmp_path))] == [10, 20]
+  assert [(row['frames'], row['policy_lag']) for row in metrics.read_rows(
+      str(tmp_path))] == [(10, 3), (20, 3)]
 
 
 def test_checkpoint_has_the_number_of_the_updates_that_it_holds(tmp_path):
