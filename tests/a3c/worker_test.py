@@ -274,11 +274,6 @@ def test_learning_rate_falls_to_zero_with_the_frames_of_all_and_no_further():
       pytest.approx(.0075), 0, 0, 0]
 
 
-def test_learning_rate_stays_if_it_is_not_annealed():
-  for record in _Process(annealed=False).run(2).records():
-    assert record['metrics']['learning_rate'] == 0.01
-
-
 def test_gradient_is_clipped_and_its_norm_is_that_before():
   made = _Process(max_norm=0.5).run()
   # Momenta are halved, so that they are half of a gradient that has this norm.

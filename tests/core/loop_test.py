@@ -167,11 +167,10 @@ def test_failure_is_raised_and_a_checkpoint_saved(tmp_path):
   def publish(version):
     if version == 2:
       raise RuntimeError('lost')
-    saved.append(version)
 
   with pytest.raises(RuntimeError, match='lost'):
-    _Run(tmp_path, [_unroll()] * 9, publish=publish)
-  assert saved == [1]
+    _Run(tmp_path, [_unroll()] * 9, publish=publish, save=_note(saved))
+  assert saved == [2]
   assert [r['updates'] for r in metrics.read_rows(str(tmp_path))] == [1]
 
 

@@ -65,15 +65,6 @@ def test_unrolls_come_out_whole_and_in_order(served):
     assert queue.info.current_size == 0  # Read once is read for good.
 
 
-def test_full_queue_blocks_flush_until_something_is_read(served):
-  queue, address, writer = served
-  unrolls.write(writer, range(3))
-  flushing = _start_to_flush(writer, queue)
-  assert _read(address).policy_version == 0
-  _join(flushing)
-  assert [_read(address).policy_version for _ in range(2)] == [1, 2]
-
-
 def _with_rewards(size, dtype):
   spec = unrolls.spec()
   return spec._replace(env_outputs=spec.env_outputs._replace(

@@ -48,21 +48,6 @@ def _values(kernel, bias, moments, inputs):
   return sigma * (inputs @ kernel + bias) + mean
 
 
-def test_single_targets_follow_equation_6():
-  rng = np.random.default_rng(2)
-  moments = running_moments.Moments(
-      tf.zeros([1], tf.float64), tf.ones([1], tf.float64))
-  mu, nu = 0., 1.
-  for target in rng.normal(5., 3., size=60):
-    moments = _updated(moments, [[target]], [[1.]], [0])
-    mu = (1 - STEP) * mu + STEP * target
-    nu = (1 - STEP) * nu + STEP * target**2
-    np.testing.assert_allclose(moments.mean, [mu], rtol=1e-12)
-    np.testing.assert_allclose(moments.variance, [nu - mu**2], rtol=1e-9)
-    np.testing.assert_allclose(
-        popart.scale(moments), [np.sqrt(nu - mu**2)], rtol=1e-9)
-
-
 def test_n_targets_at_once_weigh_as_much_as_n_steps():
   old = _moments()
   targets, mask = _targets()

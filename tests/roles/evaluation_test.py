@@ -62,15 +62,6 @@ class _Environment:
         np.zeros((self.num_envs, 1), np.float32))
 
 
-class _FailingEnvironment(_Environment):
-  """Environments whose games are lost: FIRST with discount 1, and no LAST."""
-  level = 'failing'
-
-  def _timestep(self, is_first, rewards):
-    return super()._timestep(is_first, rewards)._replace(
-        discount=np.ones(self.num_envs, np.float32))
-
-
 class _EndlessEnvironment(_Environment):
   """Environments that pay 1 a step; the first does not end its third game.
 
@@ -183,8 +174,13 @@ def test_copy_whose_late_game_ends_in_time_plays_on():
 
 
 def test_games_that_are_lost_again_and_again_are_an_error():
+  # They are FIRST with discount 1, and no LAST came before.
+  environment = _Environment(1)
+  environment.level, step = 'failing', environment.step
+  environment.step = lambda actions: step(actions)._replace(
+      discount=np.ones(1, np.float32))
   with pytest.raises(environment_lib.SimulatorError, match='11 games were'):
-    _evaluate(_FailingEnvironment(1), 3)
+    _evaluate(environment, 3)
 
 
 def test_ctrl_c_leaves_the_games_that_are_over():
