@@ -60,7 +60,12 @@ case "$picture" in
       'ExperimentConfig.total_frames = 1_000_000'
     add_run defend_the_center configs/vizdoom/defend_the_center.gin "$one_core"
     add_run health_gathering "$health" "$one_core"
-    add_run health_gathering_seed_2 "$health" "$one_core" 'ExperimentConfig.seed = 2'
+    for seed in 2 3; do
+      add_run "defend_the_center_seed_$seed" configs/vizdoom/defend_the_center.gin \
+        "$one_core" "ExperimentConfig.seed = $seed"
+      add_run "health_gathering_seed_$seed" "$health" "$one_core" \
+        "ExperimentConfig.seed = $seed"
+    done
     add_run health_gathering_entropy_0.01 "$health" "$one_core" \
       'ImpalaConfig.entropy_cost = 0.01'
     add_run health_gathering_clipped "$health" "$one_core" \
@@ -72,6 +77,9 @@ case "$picture" in
     add_run health_gathering_picture_only "$health" "$one_core" \
       'VizdoomConfig.game_variables = False' ;;
   minigrid_fetch)
+    for seed in 2 3; do
+      add_run "fetch_$seed" configs/minigrid/fetch.gin "ExperimentConfig.seed = $seed"
+    done
     add_run fetch configs/minigrid/fetch.gin
     add_run fetch_no_mission configs/minigrid/fetch.gin \
       'AgentConfig.instruction_length = 0' ;;

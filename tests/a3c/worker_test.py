@@ -75,7 +75,7 @@ class _Process:
         agent=config_lib.AgentConfig(torso='mlp', hidden_size=4),
         impala=config_lib.ImpalaConfig(correction='none'),
         optimizer=config_lib.OptimizerConfig(
-            learning_rate=0.01, annealed=annealed, decay=0.5,
+            learning_rate=0.01, annealed=annealed, decay=0.5, epsilon=0.25,
             max_gradient_norm=max_norm),
         asynchronous=config_lib.AsyncConfig(
             optimizer=optimizer, num_workers=_NUM_WORKERS,
@@ -282,11 +282,11 @@ def test_gradient_is_clipped_and_its_norm_is_that_before():
       made.store.parameters.size**.5)
 
 
-def test_epsilon_is_that_of_the_config():
+def test_epsilon_and_a_rate_that_is_not_annealed_are_those_of_the_config():
   made = _Process(optimizer='shared_rmsprop', annealed=False).run()
   np.testing.assert_allclose(
       made.store.parameters - parameters.flatten(made.agent),
-      -0.01 / (0.5 + 0.01)**.5, rtol=1e-3)
+      -0.01 / (0.5 + 0.25)**.5, rtol=1e-3)
 
 
 def test_workers_draw_final_epsilons_by_their_seeds():

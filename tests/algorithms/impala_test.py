@@ -170,8 +170,8 @@ def _targets(parameters, unroll, config):
         # Without a correction mu counts as pi.
         rho = c = 1.0
         if config.correction == 'vtrace':
-          rho = min(config.clip_rho_threshold or np.inf, ratio[t])
-          c = min(config.clip_c_threshold or np.inf, ratio[t])
+          rho = _clipped(ratio[t], config.clip_rho_threshold)
+          c = _clipped(ratio[t], config.clip_c_threshold)
         delta = rho * (reward + discount * values[t + 1] - values[t])
         vs[s, b] += weight * delta
         weight *= discount * config.lambda_ * c
@@ -179,11 +179,15 @@ def _targets(parameters, unroll, config):
       if not truncated:
         rho = 1.0
         if config.correction in ('vtrace', 'one_step_is'):
-          rho = min(config.clip_pg_rho_threshold or np.inf, ratio[t])
+          rho = _clipped(ratio[t], config.clip_pg_rho_threshold)
         after = {'vs': vs[t + 1, b], 'value': values[t + 1]}
         advantages[t, b] = rho * (
             reward + discount * after[config.pg_bootstrap] - values[t])
   return vs[:T], advantages
+
+
+def _clipped(ratio, bound):
+  return ratio if bound is None else min(bound, ratio)
 
 
 def _terms(parameters, unroll, targets, config):

@@ -210,8 +210,12 @@ def test_recorded_actions_are_those_the_environment_played(make_run, acts_anew):
     np.testing.assert_array_equal(
         run.batch(k).agent_outputs.action[:len(played)], played)
   assert len({a for x in run.environment.actions for a in x}) > 2
-  other = make_run(STACK, True, acts_anew, 4).environment.actions
-  assert np.any(np.array(other) != run.environment.actions)
+
+
+def test_seed_determines_the_actions(make_run):
+  ours, theirs = (make_run(STACK, True, seed=seed).environment.actions
+                  for seed in (3, 4))
+  assert np.any(np.array(ours) != theirs)
 
 
 def test_frames_travel_once_and_restack_to_those_of_the_environment(

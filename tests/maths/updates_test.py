@@ -15,6 +15,7 @@ def test_annealing_is_a_line_to_zero_and_stays_there():
       np.testing.assert_allclose(
           6e-4 * updates.remaining_share(x, total, 1), expected, rtol=1e-6)
 
+
 @pytest.mark.parametrize('max_norm,scale', [(None, 1.0), (13.0, 1.0),
                                             (20.0, 1.0), (6.5, 0.5)])
 def test_gradients_are_scaled_together_and_the_norm_is_from_before(

@@ -12,8 +12,6 @@ from impala_tf.runtime import program
 
 ray = pytest.importorskip('ray', reason="needs the extra 'ray'")
 
-from impala_tf.ray_cluster import host  # noqa: E402  It needs Ray.
-
 Resources = ray_connection.Resources
 
 
@@ -23,11 +21,6 @@ Resources = ray_connection.Resources
     ((-1, 0), (1, 0), 0), ((2, 8), (1, 1), 2)])
 def test_places_are_counted_by_what_is_scarcest(node, needs, expected):
   assert Resources(*node).num_places(Resources(*needs)) == expected
-
-
-def test_ipv6_addresses_are_in_brackets():
-  assert host.bracketed('fd00::1') == '[fd00::1]'
-  assert host.bracketed('10.0.0.1') == '10.0.0.1'
 
 
 def test_nodes_are_not_added_up():

@@ -15,7 +15,8 @@ from tests.fixtures import programs
 
 ray = pytest.importorskip('ray', reason="needs the extra 'ray'")
 
-from impala_tf.ray_cluster import program as ray_program  # noqa: E402  It needs Ray.
+from impala_tf.ray_cluster import host  # noqa: E402  It needs Ray.
+from impala_tf.ray_cluster import program as ray_program  # noqa: E402
 from tests.fixtures import ray_nodes  # noqa: E402
 
 State = program_lib.State
@@ -74,6 +75,11 @@ def _pid(program, start=1):
     return len(pids) >= start and pids
 
   return int(programs.wait_until(found, 'its first line')[start - 1])
+
+
+def test_ipv6_addresses_are_in_brackets():
+  assert host.bracketed('fd00::1') == '[fd00::1]'
+  assert host.bracketed('10.0.0.1') == '10.0.0.1'
 
 
 def test_output_comes_whole_and_before_the_end(make):

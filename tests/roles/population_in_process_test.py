@@ -83,10 +83,10 @@ def _numbers(directory):
 
 @pytest.fixture(name='trained', scope='module')
 def _trained(tmp_path_factory, servers_stay):
-  """Trains a population once; returns its directory."""
+  """Trains a population, and resumes it; returns its directory."""
   del servers_stay  # Only to be there first.
   directory = tmp_path_factory.mktemp('population')
-  for _ in range(2):  # And resumes it, though nothing is left to be done.
+  for _ in range(2):  # Then nothing is left to be done.
     _run_in_turns(_configs(directory), control_lib.LoopControl())
   return directory
 
