@@ -77,10 +77,10 @@ case "$picture" in
     add_run health_gathering_picture_only "$health" "$one_core" \
       'VizdoomConfig.game_variables = False' ;;
   minigrid_fetch)
+    add_run fetch configs/minigrid/fetch.gin
     for seed in 2 3; do
       add_run "fetch_$seed" configs/minigrid/fetch.gin "ExperimentConfig.seed = $seed"
     done
-    add_run fetch configs/minigrid/fetch.gin
     add_run fetch_no_mission configs/minigrid/fetch.gin \
       'AgentConfig.instruction_length = 0' ;;
   *) refuse "there is no picture '$picture'" ;;

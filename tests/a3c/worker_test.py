@@ -146,6 +146,7 @@ def test_policy_chooses_each_action_of_a_segment_by_its_own_parameters():
     np.testing.assert_allclose(
         made.outputs().policy_logits[:length],
         made.unrolls[-1].agent_outputs.policy_logits[:length], atol=1e-5)
+  # An update was made elsewhere at each of a segment's steps.
   assert [record['lag'] for record in made.records()] == [5, 5, 4, 4, 5, 5]
 
 

@@ -275,12 +275,6 @@ class _Scale(tf.Module):
     self.normaliser = None
 
 
-def _square(agent, unroll):
-  """Computes a loss that no unroll has a part in."""
-  del unroll
-  return types.LossOutput(agent.factor**2, {})
-
-
 def _show_observation(agent, unroll):
   """Computes a loss whose metrics hold the observation."""
   observation = tf.cast(unroll.env_outputs.observation, tf.float32)
