@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # For editors, type checkers and the reference of the API.
   from impala_tf.roles.scores import evaluate
   from impala_tf.roles.training import train
   from impala_tf.runtime.interfaces import StopTraining
+  from impala_tf.runtime.user_modules import load as import_modules
 
 __version__ = '0.1.0'
 
@@ -48,6 +49,7 @@ _API = {
         'ImpalaConfig', 'LaserConfig', 'LearnerConfig', 'OptimizerConfig',
         'PopulationConfig', 'ReplayConfig', 'UserError', 'VizdoomConfig')},
     'evaluate': ('impala_tf.roles.scores', 'evaluate'),
+    'import_modules': ('impala_tf.runtime.user_modules', 'load'),
     'load_agent': ('impala_tf.agents.saved', 'load_agent'),
     'load_policy': ('impala_tf.agents.policy', 'load_policy'),
     'make_environment': ('impala_tf.envs.multi_level', 'make_for_policies'),

@@ -36,7 +36,7 @@ _PHRASES = {
 _SECTION = re.compile(
     r'\s*(?:Args|Returns|Raises|Yields|Attributes|Fields|Shapes):\s*$')
 _ENTRY = re.compile(r'\s*(?:[-*] |\d+\. |[\w*.\[\]`, ]{1,60}: (?=\S))')
-_NO_PROSE = ('|', '#', '!', '<')  # Tables, headings, pictures, HTML.
+_NO_PROSE = ('|', '#', '!', '<', ':::')  # Tables, headings, pictures, names.
 
 
 class Text(NamedTuple):

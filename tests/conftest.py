@@ -146,10 +146,11 @@ def refused(call, monkeypatch, capsys):
 @pytest.fixture
 def call(monkeypatch):
   """Calls a program in this process; returns its exit code."""
+  from impala_tf.cli import program
 
   def run(main, *arguments):
     monkeypatch.setattr(sys, 'argv', ['program', *map(str, arguments)])
-    return main()
+    return program.run(main)
 
   return run
 

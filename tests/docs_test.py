@@ -114,7 +114,9 @@ def test_gin_files_that_are_shown_can_be_loaded(page, tmp_path):
   for _, text in _blocks(page, 'gin'):
     path = tmp_path / 'shown.gin'
     path.write_text(text)
-    gin_config.load(str(path))
+    load = (gin_config.load_sweep if 'SweepConfig' in text
+            else gin_config.load)
+    load(str(path))
 
 
 def _shortened(command):

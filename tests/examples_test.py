@@ -6,10 +6,10 @@ import gymnasium
 import numpy as np
 import pytest
 
+from impala_tf import config as config_lib
 from impala_tf.agents import saved
 from impala_tf.runs import metrics
 from impala_tf.runtime import user_modules
-from impala_tf.storage import checkpoint
 from tests.fixtures import programs
 
 
@@ -40,7 +40,7 @@ def test_all_files_at_once_in_every_process(tmp_path):
   # Without the files it is not resumed, and not loaded.
   line = programs.error_line(programs.run('impala_tf', 'train', *arguments))
   assert "algorithm must be one of" in line and '--import=FILE.py' in line
-  with pytest.raises(checkpoint.CheckpointError, match=(
+  with pytest.raises(config_lib.UserError, match=(
       "is 'my_torso'; .* once the file that registers it was imported")):
     saved.load_agent(str(tmp_path))
 

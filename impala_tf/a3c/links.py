@@ -133,11 +133,11 @@ class TableLink:
   def push(self, contribution: Contribution) -> None:
     """Sends a contribution and waits until the queue has received it.
 
-    Raises ConnectionError without a server, ValueError for too many metrics.
+    Raises ConnectionError without a server.
     """
     facts = contribution._asdict()
     gradient = facts.pop('gradient')
-    text = store_lib.encode(facts, _TEXT_BYTES)
+    text = json.dumps(facts).encode()
     reverb_calls.insert(
         self._client, self._writer, _TABLE,
         [gradient, np.frombuffer(text.ljust(_TEXT_BYTES), np.uint8)])

@@ -53,6 +53,10 @@ class Agent(tf.Module):
 
   kind = 'actor_critic'
 
+  def __init_subclass__(cls) -> None:
+    # So that `saved` makes none of a user's class as if it were of this one.
+    cls.kind = cls.__dict__.get('kind', cls.__name__)
+
   def __init__(self, distribution: distributions.Distribution,
                config: config_lib.AgentConfig, precision: str = 'float32',
                compiled: bool = False, num_tasks: int | None = None):
@@ -127,22 +131,33 @@ class Agent(tf.Module):
             num_features: int = 0, has_action_mask: bool = False) -> None:
     """Creates the variables, so that they can be restored before any step.
 
-    Raises ConfigError if the torso cannot take such observations, or they are
-    images and would have to be normalised.
+    Raises ConfigError if the torso cannot take such observations or hides a
+    variable, or observations are images and would have to be normalised.
     """
     self.has_action_mask = has_action_mask
     self._make_encoders(observation_spec, num_features)
     zeros = tf.zeros([1, 1])
-    self._forward(
-        types.EnvOutput(
-            step_type=tf.cast(zeros, tf.uint8), reward=zeros, discount=zeros,
-            observation=tf.zeros((1, 1) + observation_spec.shape,
-                                 observation_spec.dtype),
-            instruction=tf.zeros([1, 1, self._config.instruction_length],
-                                 tf.int32),
-            features=tf.zeros([1, 1, num_features]),
-            action_mask=tf.ones([1, 1, self.distribution.num_logits])),
-        self._no_actions(1, 1), self.initial_state(1))
+    with tf.GradientTape() as tape:
+      self._forward(
+          types.EnvOutput(
+              step_type=tf.cast(zeros, tf.uint8), reward=zeros, discount=zeros,
+              observation=tf.zeros((1, 1) + observation_spec.shape,
+                                   observation_spec.dtype),
+              instruction=tf.zeros([1, 1, self._config.instruction_length],
+                                   tf.int32),
+              features=tf.zeros([1, 1, num_features]),
+              action_mask=tf.ones([1, 1, self.distribution.num_logits])),
+          self._no_actions(1, 1), self.initial_state(1))
+    local_results = tf.distribute.get_strategy().experimental_local_results
+    # By handle, since Keras wraps variables of mixed precision.
+    found = {id(local.handle) for variable in self.trainable_variables
+             for local in local_results(variable)}
+    for variable in tape.watched_variables():
+      if id(variable.handle) not in found:
+        raise config_lib.ConfigError(
+            f'the torso {self._torso_name!r} uses a variable {variable.name!r} '
+            'that would not be trained, since it is in no tf.Module of the '
+            "torso's; make each class that holds layers a tf.Module")
 
   def _make_encoders(self, observation_spec: dm_env.specs.Array,
                      num_features: int) -> None:
@@ -340,7 +355,7 @@ def _given(name: str, tensor: Any) -> tf.Tensor:
 def _fold(tensor: tf.Tensor) -> tf.Tensor:
   """Folds time into the batch: [T, B, ...] to [T*B, ...]."""
   folded = tf.reshape(tensor, tf.concat([[-1], tf.shape(tensor)[2:]], axis=0))
-  return tf.ensure_shape(folded, [None] + tensor.shape[2:])
+  return tf.ensure_shape(folded, [None, *tensor.shape[2:]])
 
 
 def _leading(env_outputs: types.EnvOutput) -> tf.Tensor:

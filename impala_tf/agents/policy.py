@@ -293,7 +293,7 @@ def load_policy(path: str, checkpoint: checkpoint_lib.Which = 'newest',
       given, which it converts as training did; None for the one of training,
       which is kept with the agent.
 
-  Raises CheckpointError, in one line, if there is no such checkpoint, and
+  Raises UserError, in one line, if there is no such checkpoint, and
   UserError if the agent was trained on other observations.
   """
   return TrainedPolicy(saved.load_agent(path, checkpoint), deterministic, seed,

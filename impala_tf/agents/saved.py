@@ -33,7 +33,7 @@ def describe_agent(run_dir: str, agent: agent_lib.Agent,
   """Writes the facts that `load_agent` needs beside the parameters.
 
   `interface` is that of the environment, `is_float16` how parameters are kept.
-  Call it before the run's checkpoints are restored. Raises CheckpointError if
+  Call it before the run's checkpoints are restored. Raises UserError if
   they are of another agent.
   """
   directory = os.path.join(run_dir, checkpoint.DIRECTORY)
@@ -60,7 +60,7 @@ def describe_agent(run_dir: str, agent: agent_lib.Agent,
 
 
 def _refuse_another(run_dir: str, description: dict[str, Any]) -> None:
-  """Raises CheckpointError if the run has checkpoints of another agent.
+  """Raises UserError if the run has checkpoints of another agent.
 
   Restoring its parameters would fail as if they were damaged, or succeed even
   if they only had another meaning.
@@ -83,7 +83,7 @@ def _refuse_another(run_dir: str, description: dict[str, Any]) -> None:
              for name, value in new.items()
              if name not in ('config', 'interface') and value != old.get(name)]
   if changes:
-    raise checkpoint.CheckpointError(
+    raise config_lib.UserError(
         f'{directory} holds checkpoints of an agent with {", ".join(changes)}; '
         'give the same config, or choose another run directory')
 
@@ -124,31 +124,34 @@ def load_agent(run_dir: str,
   a shipped one, such as 'pong'. `which` is 'newest', 'best' or the number of
   updates of a checkpoint.
 
-  Raises CheckpointError if there is no usable checkpoint, or the module that
-  registers the agent's torso was not imported.
+  Raises UserError if there is no usable checkpoint, the agent is of a user's
+  class, or the module that registers its torso was not imported.
   """
   run_dir = shipped.find_agent(run_dir)
   path = os.path.join(run_dir, checkpoint.DIRECTORY, _AGENT_FILE)
   if not files.exists(path):
-    raise checkpoint.CheckpointError(
+    raise config_lib.UserError(
         f'{run_dir} holds no {checkpoint.DIRECTORY}/{_AGENT_FILE}; is it the '
         'directory of a run?')
   try:
     description = json.loads(files.read(path))
     config = config_lib.AgentConfig(**description['config'])
-    make = _KINDS[description.get('kind', agent_lib.Agent.kind)]
-    agent = make(_distribution(description), config,
-                 num_tasks=description.get('num_tasks'))
+    kind = description.get('kind', agent_lib.Agent.kind)
+    if kind not in _KINDS:
+      raise config_lib.UserError(
+          f"{path}: the agent is of the class {kind!r}, which can't be loaded")
+    agent = _KINDS[kind](_distribution(description), config,
+                         num_tasks=description.get('num_tasks'))
     spec = dm_env.specs.Array(tuple(description['observation_shape']),
                               description['observation_dtype'])
   except (ValueError, KeyError, TypeError) as error:
-    raise checkpoint.CheckpointError(
+    raise config_lib.UserError(
         f'{path} is damaged ({error}); training that is resumed writes it again'
     ) from error
   try:
     torsos.check(config.torso)
   except config_lib.ConfigError as error:
-    raise checkpoint.CheckpointError(f'{path}: {error}') from error
+    raise config_lib.UserError(f'{path}: {error}') from error
   agent.build(spec, description.get('num_features', 0),
               description.get('has_action_mask', False))
   learner = tf.Module()
@@ -159,7 +162,7 @@ def load_agent(run_dir: str,
   restored = checkpoint.restore({'agent': stored, 'learner': learner},
                                 checkpoint.find(run_dir, which), whole=False)
   if restored is None:
-    raise checkpoint.CheckpointError(
+    raise config_lib.UserError(
         f'{run_dir} holds no checkpoint yet; train first')
   if stored is not agent:
     for variable, value in zip(agent.variables, stored.values):

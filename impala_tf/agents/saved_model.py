@@ -1,7 +1,6 @@
 """Agents as SavedModels, which TensorFlow runs without this package.
 
-Such a directory can be served, or converted to ONNX by tf2onnx. What
-`tf.saved_model.load` returns has two functions:
+The object that `tf.saved_model.load` returns has two functions:
 
     initial_state(batch_size)  # The memory before the first step.
     act(inputs, core_state, seed, deterministic)  # Action and memory after it.

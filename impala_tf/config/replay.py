@@ -18,8 +18,8 @@ class ReplayConfig(fields.Section):
       None.
     capacity_unrolls: unrolls that the replay holds; the oldest make room for
       the newest.
-    sampling: 'unrolls', each as likely; 'episodes', each as likely, whose
-      unrolls follow one by one; or 'priorities', by the critic's loss.
+    sampling: 'unrolls', all equally likely; 'episodes', all equally likely,
+      then their unrolls in order; or 'priorities', by the critic's loss.
     episode_unrolls: most unrolls in a sampled episode; longer ones are cut. The
       replay holds `capacity_unrolls` / `episode_unrolls` episodes, however
       short: no more than the longest episode needs.

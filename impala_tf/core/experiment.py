@@ -1,6 +1,7 @@
 """Functions that make a run's parts from its config."""
 
 import functools
+import random
 
 import numpy as np
 import tensorflow as tf
@@ -58,6 +59,7 @@ def make_agent(config: config_lib.Config, environment: AnyEnvironment,
                compiled: bool = False) -> agent_lib.Agent:
   """Makes an agent with fresh parameters, the same for the same seed."""
   tf.random.set_seed(config.experiment.seed)
+  random.seed(config.experiment.seed)  # Keras draws from it.
   agent = algorithms.get(config).make_agent(
       config, distributions.of_actions(environment.action_spec()), precision,
       compiled)

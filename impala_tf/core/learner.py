@@ -194,7 +194,8 @@ class Learner:
 
   def _step(self, unroll: types.Unroll) -> dict[str, tf.Tensor]:
     gradients = self.gradients(unroll)
-    return {**gradients.metrics, **self.apply(gradients)}
+    metrics = {**gradients.metrics, **self.apply(gradients)}
+    return {name: tf.cast(value, tf.float32) for name, value in metrics.items()}
 
   def _split(self, unroll: types.Unroll):
     if self._num_local == 1:

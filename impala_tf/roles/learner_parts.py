@@ -65,7 +65,7 @@ def make(announced: config_lib.Config, endpoint: control_lib.Endpoint,
 
   Raises OSError if the port is taken, ConnectionError if a replay elsewhere
   does not answer. Raises ConfigError if the config cannot be trained,
-  CheckpointError if all checkpoints are damaged.
+  UserError if all checkpoints are damaged.
   """
   link = None
   config = sizing.fit(announced)

@@ -66,7 +66,7 @@ def restore(config: config_lib.Config, run_dir: str, log_dir: str,
   """Restores the newest checkpoint, if any; returns the checkpointer.
 
   Later rows in `log_dir` are dropped. Only the chief writes the run's files.
-  Raises CheckpointError if all checkpoints are damaged.
+  Raises UserError if all checkpoints are damaged.
   """
   learner = state.learner
   if is_chief:

@@ -55,7 +55,7 @@ class Learner:
   def __init__(self, config: config_lib.Config, run_dir: str):
     """Makes the parts and restores the newest checkpoint in `run_dir`.
 
-    Raises ConfigError if the config cannot be trained, CheckpointError if all
+    Raises ConfigError if the config cannot be trained, UserError if all
     checkpoints are damaged.
     """
     environment = experiment.make_probe_environment(config)

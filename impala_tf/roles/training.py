@@ -89,7 +89,9 @@ def train(config: config_lib.Config | str | os.PathLike[str],
         'impala_tf.train has one learner, this process; set it to 1, or use '
         'the command')
   sizing.fit(config)  # Refuses more levels than environments.
-  if not config.experiment.in_process and not config.learner_plays:
+  has_children = not config.experiment.in_process and (
+      not config.learner_plays or config.actor.env_processes)
+  if has_children or init_from is not None:
     _share_registered(config)
   chosen = local_run.choose_ports(None, 1)
   run_dir = run_dir or run_directory.fresh_path(config.environment.level)

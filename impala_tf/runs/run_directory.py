@@ -45,10 +45,6 @@ _OF_SAVED_REPLAY = (
     'ReplayConfig.survives_resume')
 
 
-class RunDirectoryError(config_lib.UserError):
-  """The directory cannot be used for this run."""
-
-
 def fresh_path(level: str) -> str:
   """Returns the path of a new run in `runs/`: level, time, and process id."""
   now = datetime.datetime.now().strftime('%Y%m%d-%H%M%S')
@@ -64,17 +60,17 @@ def logs_path(run_dir: str) -> str:
 
 
 def reach(run_dir: str) -> None:
-  """Raises RunDirectoryError if the directory's URL does not answer."""
+  """Raises UserError if the directory's URL does not answer."""
   if files.is_url(run_dir):
     if files.is_pattern(run_dir):
-      raise RunDirectoryError(
+      raise config_lib.UserError(
           f'{run_dir} would be a pattern for TensorFlow; choose a URL without '
           '*, ?, [ and \\')
     try:
       files.reach(run_dir, _REACH_SECS)
     except files.RemoteError as error:
-      raise RunDirectoryError(f'{run_dir} cannot be reached: {error}'
-                              ) from error
+      raise config_lib.UserError(
+          f'{run_dir} cannot be reached: {error}') from error
 
 
 def config_path(given: str | None, run_dir: str | None) -> str | None:
@@ -87,9 +83,9 @@ def config_path(given: str | None, run_dir: str | None) -> str | None:
 
 
 def check_writable(path: pathlib.Path, flag: str) -> None:
-  """Raises RunDirectoryError, naming `flag`, for an unwritable directory."""
+  """Raises UserError, naming `flag`, for an unwritable directory."""
   if re.match(r'\w+:/', str(path)):  # Of two slashes pathlib makes one.
-    raise RunDirectoryError(
+    raise config_lib.UserError(
         f'{flag} must be a path of a file system, but is a URL, as only a '
         'run directory can be; mount the bucket (with gcsfuse, say), and give '
         'the path of that')
@@ -102,7 +98,7 @@ def check_writable(path: pathlib.Path, flag: str) -> None:
     problem = f'{nearest} is no directory, or does not allow it'
   except OSError as error:
     problem = str(error.strerror)
-  raise RunDirectoryError(
+  raise config_lib.UserError(
       f'{path} cannot be written ({problem}); choose another {flag}')
 
 
@@ -129,14 +125,14 @@ def _check(path: str, config: config_lib.Config, allow_changes: bool) -> None:
     old = gin_config.load(gin_config.config_path(path))
     changed = gin_config.differences(old, config)
     if changed and not allow_changes:
-      raise RunDirectoryError(
+      raise config_lib.UserError(
           f'{path} holds a run with another config: {", ".join(changed)}; '
           'give the same config to resume, or another --run_dir, or '
           '--allow_changes to go on with these changes')
     check_changes(old, config)
   elif any(not name.startswith(_LEFTOVERS) for name in files.names(path)):
-    raise RunDirectoryError(f'{path} is not empty and holds no run; choose '
-                            'another --run_dir')
+    raise config_lib.UserError(f'{path} is not empty and holds no run; choose '
+                               'another --run_dir')
 
 
 def check_changes(old: config_lib.Config, new: config_lib.Config) -> None:
@@ -160,11 +156,11 @@ def check_changes(old: config_lib.Config, new: config_lib.Config) -> None:
 
 @contextlib.contextmanager
 def _writing(path: str) -> Iterator[None]:
-  """Turns an OSError, as of a full disk, into a RunDirectoryError."""
+  """Turns an OSError, as of a full disk, into a UserError."""
   try:
     yield
   except OSError as error:
-    raise RunDirectoryError(
+    raise config_lib.UserError(
         f'{path} cannot be written ({error.strerror}); make room, or choose '
         'another --run_dir') from error
 
@@ -173,15 +169,15 @@ def _writing(path: str) -> Iterator[None]:
 def locking(directory: str, problem: str) -> Iterator[int]:
   """Holds the lock file of a directory, and yields its descriptor.
 
-  Raises RunDirectoryError, which says `problem`, if another process holds it.
+  Raises UserError, which says `problem`, if another process holds it.
   """
   with open(os.path.join(directory, LOCK), 'wb') as lock:
     try:
       fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-      raise RunDirectoryError(problem) from None
+      raise config_lib.UserError(problem) from None
     except OSError as error:
-      raise RunDirectoryError(
+      raise config_lib.UserError(
           f'{directory} cannot be locked ({error.strerror}); choose one on a '
           'file system with locks') from error
     yield lock.fileno()
@@ -229,7 +225,7 @@ def claim(path: str, config: config_lib.Config,
   The config is written to `config.gin` before anything else. If the caller
   raises UserError without learning, all is as before: a new run is removed.
 
-  Yields whether there is a run to resume. Raises RunDirectoryError, before
+  Yields whether there is a run to resume. Raises UserError, before
   anything is touched, if the directory is in use, foreign, unwritable or of
   another config; ConfigError for changes that are never allowed.
   """

@@ -138,11 +138,11 @@ def _check(path: pathlib.Path, config: plan_lib.SweepConfig,
             f'{name}: {difference}' for difference in gin_config.differences(
                 old, run_directory.in_units_of(task, old)))
     if changed:
-      raise run_directory.RunDirectoryError(
+      raise config_lib.UserError(
           f'{path} holds another {kind.name}: {", ".join(changed)}; give the '
           f'same to resume it, or another {kind.flag}')
   elif path.exists() and any(p.name not in leftovers for p in path.iterdir()):
-    raise run_directory.RunDirectoryError(
+    raise config_lib.UserError(
         f'{path} is not empty and holds no {kind.name}; choose another '
         f'{kind.flag}')
 

@@ -41,10 +41,6 @@ _NO_ANSWER = (tf.errors.UnavailableError, tf.errors.DeadlineExceededError,
 _UNWRITTEN = (tf.errors.OpError, OSError)
 
 
-class CheckpointError(config_lib.UserError):
-  """No checkpoint could be read; the message says what to do."""
-
-
 def replay_directory(run_dir: str) -> str:
   """Returns the directory of the replay, beside the checkpoints."""
   return os.path.join(run_dir, DIRECTORY, 'replay')
@@ -85,11 +81,11 @@ def find(run_dir: str, which: Which = NEWEST) -> list[str]:
   """Finds prefixes of candidate checkpoints, in the order of preference.
 
   They are the newest ones, possibly none; the best; or those of a number of
-  updates. Raises CheckpointError if there is no such checkpoint, or `which` is
+  updates. Raises UserError if there is no such checkpoint, or `which` is
   another text.
   """
   if isinstance(which, str) and which not in (NEWEST, BEST):
-    raise CheckpointError(
+    raise config_lib.UserError(
         f'a checkpoint is {NEWEST!r}, {BEST!r} or a number (int), but not the '
         f'text {which!r}')
   newest = newest_first(run_dir)
@@ -98,7 +94,7 @@ def find(run_dir: str, which: Which = NEWEST) -> list[str]:
   best = find_best(run_dir)
   if which == BEST:
     if best is None:
-      raise CheckpointError(
+      raise config_lib.UserError(
           f'{run_dir} holds no best checkpoint; one is kept some time after '
           '100 full episodes have ended in training. Take the newest instead')
     return [best.path]
@@ -109,7 +105,7 @@ def find(run_dir: str, which: Which = NEWEST) -> list[str]:
   if not found:
     if best:
       there.append(f'{BEST} ({best.number})')
-    raise CheckpointError(
+    raise config_lib.UserError(
         f'{run_dir} holds no checkpoint {which}; there are '
         f'{", ".join(there) or "none"} (updates, as their files are named)')
   return found
@@ -137,7 +133,7 @@ def restore(parts: Mapping[str, tf.Module], paths: Sequence[str], whole: bool,
 
   Without `paths` it returns None. `whole` demands that `parts` cover everything
   in the file. `optional` parts keep their values if the file has none. Raises
-  CheckpointError if all are damaged, OSError if a URL does not answer.
+  UserError if all are damaged, OSError if a URL does not answer.
   """
   only_to_play = []
   for path in paths:
@@ -170,14 +166,14 @@ def restore(parts: Mapping[str, tf.Module], paths: Sequence[str], whole: bool,
     return None
   where = os.path.dirname(paths[0])
   if only_to_play == list(paths):
-    raise CheckpointError(
+    raise config_lib.UserError(
         f'{where} holds an agent to be played, without what training goes on '
         'from; begin another run with --init_from')
   which = f'the only checkpoint in {where} is'
   if len(paths) > 1:
     which = f'all {len(paths)} checkpoints in {where} are'
-  raise CheckpointError(f'{which} damaged; put back a good copy, or choose '
-                        'another run directory')
+  raise config_lib.UserError(f'{which} damaged; put back a good copy, or '
+                             'choose another run directory')
 
 
 def write_parts(parts: Mapping[str, tf.Module], path: str) -> None:
@@ -202,13 +198,13 @@ def is_whole(path: str) -> bool:
 
 
 def read_parts(parts: Mapping[str, tf.Module], path: str) -> None:
-  """Restores parts of `write_parts`; raises CheckpointError if damaged."""
+  """Restores parts of `write_parts`; raises UserError if damaged."""
   try:
     with _literal(path) as prefix:
       status = tf.train.Checkpoint(**parts).read(prefix)
     status.assert_existing_objects_matched().assert_consumed()
   except _DAMAGE as error:
-    raise CheckpointError(
+    raise config_lib.UserError(
         f'{path} is damaged ({files.one_line(error)}); put back a good copy'
     ) from error
 

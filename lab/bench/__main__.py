@@ -35,7 +35,9 @@ def _parse_args() -> argparse.Namespace:
   return parser.parse_args()
 
 
-def _run(args: argparse.Namespace) -> None:
+def main() -> None:
+  training.raise_on_sigterm()
+  args = _parse_args()
   if args.json:
     files.check_writable(args.json, '--json')
   config_lib.check_range('--seconds', args.seconds, above=0)
@@ -51,11 +53,5 @@ def _run(args: argparse.Namespace) -> None:
     files.write_json(args.json, result)
 
 
-def main() -> int:
-  """Runs the benchmark and returns the exit code."""
-  training.raise_on_sigterm()
-  return program.run(lambda: _run(_parse_args()))
-
-
 if __name__ == '__main__':
-  sys.exit(main())
+  sys.exit(program.run(main))

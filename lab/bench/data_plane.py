@@ -102,10 +102,9 @@ def main():
   role, config, port = worker.parse_args(
       __doc__, ('reader', 'writer', 'drain'), has_port=True)
   sizing.set_threads(1 if role == 'writer' else config.learner.num_threads)
-  environment = experiment.make_environment(config, 1, seed=0, training=True)
+  environment = experiment.make_probe_environment(config)
   spec = experiment.make_unroll_spec(
       config, environment, experiment.make_agent(config, environment))
-  environment.close()
   {'reader': _read, 'writer': _write, 'drain': _drain}[role](config, spec, port)
 
 

@@ -11,7 +11,6 @@ take the cores, CPU times are still right.
 import argparse
 import csv
 import dataclasses
-import functools
 import statistics
 import sys
 import time
@@ -63,8 +62,8 @@ def play(level: str, config: config_lib.Config, num_steps: int,
   """
   others = psutil.Process().children()
   workers = multi_level.make_workers(
-      level, config.experiment.seed, 0, functools.partial(
-          factory.make_environment, config=config, training=training),
+      level, config.experiment.seed, 0,
+      multi_level.make_level(config, training),
       dataclasses.replace(config.actor, num_envs=1, env_processes=1))
   try:
     process, = [child for child in psutil.Process().children()

@@ -35,10 +35,8 @@ def ticks(per_sec: float, secs: float) -> Iterator[None]:
 
 def _make_agent(config: config_lib.Config,
                 torso_precision: str = 'float32') -> agent_lib.Agent:
-  environment = experiment.make_environment(config, 1, training=True)
-  agent = experiment.make_agent(config, environment, torso_precision)
-  environment.close()
-  return agent
+  return experiment.make_agent(
+      config, experiment.make_probe_environment(config), torso_precision)
 
 
 def _publish(config: config_lib.Config, port: int) -> None:

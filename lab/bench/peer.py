@@ -151,7 +151,9 @@ def _check(args: argparse.Namespace) -> None:
   gin_config.load(args.config, args.gin_binding)
 
 
-def _run(args: argparse.Namespace) -> None:
+def main() -> None:
+  training.raise_on_sigterm()
+  args = _parse_args()
   _check(args)
   quiet.warn()
   run = training.TrainingRun(args.config, args.gin_binding)
@@ -174,11 +176,5 @@ def _run(args: argparse.Namespace) -> None:
     files.write_json(args.json, results)
 
 
-def main() -> int:
-  """Runs the benchmark and returns the exit code."""
-  training.raise_on_sigterm()
-  return program.run(lambda: _run(_parse_args()))
-
-
 if __name__ == '__main__':
-  sys.exit(main())
+  sys.exit(program.run(main))

@@ -25,13 +25,15 @@ def in_force(config: config_lib.Config,
   of the actors' processes.
   """
   bfloat16 = precision.instructions() or 'no bfloat16'
+  # `impala_tf` sets it for this process and, inherited, for all of the run.
+  onednn = 'on' if os.environ['TF_ENABLE_ONEDNN_OPTS'] == '1' else 'off'
   return {
       'parameters': _parameters(config, actor_pids),
       'actors': _cores(actor_pids),
       'environments an actor': str(config.actor.num_envs),
       'precision of actors': precision.of_actor(config),
       'precision of the learner': precision.of_learner(config),
-      'processor': f'has {bfloat16}; oneDNN {_onednn()}',
+      'processor': f'has {bfloat16}; oneDNN {onednn}',
   }
 
 
@@ -72,8 +74,3 @@ def _cores(actor_pids: Sequence[int]) -> str:
     numbers = ', '.join(str(min(own)) for own in cores)
     return f'pinned to a core each: {numbers}'
   return 'not pinned'
-
-
-def _onednn() -> str:
-  # `impala_tf` sets it for this process and, inherited, for all of the run.
-  return 'on' if os.environ['TF_ENABLE_ONEDNN_OPTS'] == '1' else 'off'

@@ -294,7 +294,9 @@ def _installed() -> list[str]:
   return [name for name, problem in problems.items() if not problem]
 
 
-def _run(args: argparse.Namespace) -> None:
+def main() -> None:
+  training.raise_on_sigterm()
+  args = _parse_args()
   turns_lib.check(args)
   for flag, least in ('environments', 1), ('together', 2):
     config_lib.check_range(f'--{flag}', getattr(args, flag), at_least=least)
@@ -323,11 +325,5 @@ def _run(args: argparse.Namespace) -> None:
       files.write_json(args.json, results)
 
 
-def main() -> int:
-  """Runs the benchmark and returns the exit code."""
-  training.raise_on_sigterm()
-  return program.run(lambda: _run(_parse_args()))
-
-
 if __name__ == '__main__':
-  sys.exit(main())
+  sys.exit(program.run(main))

@@ -12,7 +12,6 @@ import dm_env
 from dm_env import specs
 import numpy as np
 
-from impala_tf import config as config_lib
 from impala_tf.envs import domain
 from impala_tf.envs import environment
 from impala_tf.envs import factory
@@ -52,20 +51,9 @@ class BusyEnvironment(environment.BatchedEnvironment):
     raise NotImplementedError
 
 
-def _make_single(level: str, num_envs: int, seed: int,
-                 config: config_lib.Config, training: bool
-                 ) -> environment.BatchedEnvironment:
-  return factory.make_environment(level, num_envs, seed, config, training)
-
-
-def _make_timed(name: str, num_envs: int, seed: int,
-                config: config_lib.Config, training: bool) -> BusyEnvironment:
-  del name, config, training
-  return BusyEnvironment(num_envs, seed)
-
-
 factory.register('single', domain.Domain(
-    forms=('single/<level>',), check=factory.check_level, make=_make_single))
+    forms=('single/<level>',), check=factory.check_level,
+    make=factory.make_environment))
 factory.register('timed', domain.Domain(
     forms=('timed/slow_restarts',), check=lambda name: None,
-    make=_make_timed))
+    make=lambda name, num_envs, seed, *unused: BusyEnvironment(num_envs, seed)))

@@ -93,15 +93,6 @@ def _numbers(text: str) -> list[float]:
         f'{text!r} is no list of numbers; write them as in -20,-18') from error
 
 
-def _failures(failed: tables.Results) -> str:
-  """Returns a sentence that names the failed runs; '' without any."""
-  if not failed:
-    return ''
-  return ('\n\nLeft out, since they have failed, so that the others of their '
-          'variants look better than all would: '
-          + ', '.join(r.run.name for r in failed))
-
-
 def goals_table(sweep_dir: str, results: tables.Results,
                 goals: Sequence[float]) -> str:
   """Returns a table of the frames at which each run first reached goals.
@@ -125,7 +116,8 @@ def goals_table(sweep_dir: str, results: tables.Results,
               ['task', 'variant', *(f'{goal:g}' for goal in goals)], rows))
 
 
-def _show(args: argparse.Namespace) -> None:
+def main() -> None:
+  args = _parse_args()
   path = pathlib.Path(args.sweep_dir)
   has_curves = path.suffix != '.csv'
   if has_curves:
@@ -140,7 +132,11 @@ def _show(args: argparse.Namespace) -> None:
         f'which {path} does not have; name the directory of the sweep')
   table, draw = _DISPLAYS[args.display]
   results, failed = figures.read(path)
-  text = table(args.sweep_dir, results) + _failures(failed)
+  text = table(args.sweep_dir, results)
+  if failed:
+    text += ('\n\nLeft out, since they have failed, so that the others of '
+             'their variants look better than all would: '
+             + ', '.join(r.run.name for r in failed))
   if args.goals:
     text += f'\n\n{goals_table(args.sweep_dir, results, args.goals)}'
   # Drawn before anything is written, since it may fail.
@@ -156,10 +152,5 @@ def _show(args: argparse.Namespace) -> None:
   print(f"\nwrote {' and '.join(written)}")
 
 
-def main() -> int:
-  """Draws the figure, prints its table, and returns the exit code."""
-  return program.run(lambda: _show(_parse_args()))
-
-
 if __name__ == '__main__':
-  sys.exit(main())
+  sys.exit(program.run(main))

@@ -54,7 +54,7 @@ def _write(sweep_dir: pathlib.Path, directory: pathlib.Path,
       encoding='utf-8')
 
 
-def _run() -> None:
+def main() -> None:
   parser = command_line.Parser(prog='lab.figures.best', description=__doc__)
   parser.add_argument('sweep_dir', metavar='SWEEP_DIR')
   parser.add_argument('directory', metavar='DIR')
@@ -64,10 +64,5 @@ def _run() -> None:
   _write(pathlib.Path(args.sweep_dir), pathlib.Path(args.directory), args.seeds)
 
 
-def main() -> int:
-  """Writes the sweep and returns the exit code."""
-  return program.run(_run)
-
-
 if __name__ == '__main__':
-  sys.exit(main())
+  sys.exit(program.run(main))

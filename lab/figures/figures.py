@@ -76,12 +76,6 @@ def title(task: str) -> str:
   return _TASK_NAMES.get(task, task.replace('_', ' '))
 
 
-def _best(results: Sequence[results_lib.Result]):
-  """Returns the runs of the best settings."""
-  names = list(results_lib.setting_returns(results))[:tables.BEST]
-  return [r for r in results if r.run.setting in names]
-
-
 def of_tasks(results: tables.Results, draw: Callable[..., None], x: str,
              y: str, height: float = 2.8, columns: int = 3):
   """Draws a panel for each task by `draw(axes, task)`, below one legend.
@@ -196,9 +190,11 @@ def figure_e3(sweep_dir: str, results: tables.Results):
   def draw(axes, task):
     for variant, label in (('vtrace', r'$r_s + \gamma v_{s+1}$'),
                            ('vtrace_value', r'$r_s + \gamma V(x_{s+1})$')):
+      runs = results_lib.select(results, task, variant)
+      best = list(results_lib.setting_returns(runs))[:tables.BEST]
       # Without an interval: settings are no sample of anything.
-      curve = curve_of(sweep_dir, _best(
-          results_lib.select(results, task, variant)), confidence=None)
+      curve = curve_of(sweep_dir, [r for r in runs if r.run.setting in best],
+                       confidence=None)
       if curve:
         pictures.draw_band(axes, *curve, label=label)
 

@@ -40,14 +40,9 @@ def thinned(rows: Sequence[metrics.Row], number: int) -> list[metrics.Row]:
   last = len(rows) - 1
   chosen = range(len(rows)) if last < number else [
       round(i * last / (number - 1)) for i in range(number)]
-  return [{name: _rounded(value) for name, value in rows[i].items()
+  return [{name: float(f'{value:.{_DIGITS}g}') if isinstance(value, float)
+           else value for name, value in rows[i].items()
            if _COLUMNS.fullmatch(name)} for i in chosen]
-
-
-def _rounded(value):
-  if isinstance(value, float):
-    return float(f'{value:.{_DIGITS}g}')
-  return value
 
 
 def _rows_of(source: pathlib.Path, name: pathlib.PurePath,
@@ -83,7 +78,7 @@ def _kept(source: pathlib.Path, number: int) -> dict[pathlib.PurePath, str]:
   return found
 
 
-def _run() -> None:
+def main() -> None:
   parser = command_line.Parser(prog='lab.figures.keep', description=__doc__)
   parser.add_argument('source', metavar='SOURCE')
   parser.add_argument('output', metavar='DIR', help='a new directory')
@@ -106,10 +101,5 @@ def _run() -> None:
     ) from error
 
 
-def main() -> int:
-  """Writes the files and returns the exit code."""
-  return program.run(_run)
-
-
 if __name__ == '__main__':
-  sys.exit(main())
+  sys.exit(program.run(main))

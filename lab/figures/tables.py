@@ -233,13 +233,6 @@ def variants(results: Results) -> str:
                'mean over training'], rows))
 
 
-def _mean_cell(values: Sequence[float]) -> str:
-  """Returns the mean of one number a seed, with its interval, as text."""
-  return cell(intervals.band(
-      np.array(values)[:, np.newaxis], [''] * len(values), intervals.mean,
-      CONFIDENCE))
-
-
 # Functions that sum up the agents of one seed in a number, by its title.
 OF_AGENTS: dict[str, Callable[[Results], float]] = {
     'best agent': lambda agents: max(_returns(agents)),
@@ -275,7 +268,9 @@ def best_agents(results: Results) -> str:
     rows.append([
         task, variant, str(len(groups)), str(max(map(len, groups))),
         _most(selected, 'frames'), _most(selected, 'updates'),
-        *(_mean_cell([summary(agents) for agents in groups])
+        *(cell(intervals.band(
+            np.array([[summary(agents)] for agents in groups]),
+            [''] * len(groups), intervals.mean, CONFIDENCE))
           for summary in OF_AGENTS.values())])
   return ('Final return of the best agent of each seed and of all agents, and '
           "all agents' return over all of training"

@@ -17,7 +17,6 @@ each variable.
 """
 
 import argparse
-import dataclasses
 import gzip
 import json
 import pathlib
@@ -75,18 +74,11 @@ PROGRAMS = {program.name: program for program in [
 
 
 def _config(program: Program) -> config_lib.Config:
-  config = gin_config.load(_CONFIG, [])
-  return dataclasses.replace(
-      config,
-      agent=dataclasses.replace(
-          config.agent, torso=program.network, use_lstm=program.use_lstm),
-      actor=dataclasses.replace(
-          config.actor, num_actors=1, num_envs=32, env_processes=None),
-      learner=dataclasses.replace(
-          config.learner, batch_size=program.batch_size,
-          unroll_length=program.unroll_length, precision=program.precision,
-          xla='on'),
-      replay=config_lib.ReplayConfig())
+  return gin_config.load(_CONFIG).replaced(
+      'agent', torso=program.network, use_lstm=program.use_lstm).replaced(
+          'actor', num_actors=1, num_envs=32, env_processes=None).replaced(
+              'learner', batch_size=program.batch_size, xla='on',
+              unroll_length=program.unroll_length, precision=program.precision)
 
 
 def _record() -> dict[str, np.ndarray]:
@@ -152,10 +144,9 @@ def _export(program: Program, recorded: dict[str, np.ndarray],
             directory: pathlib.Path) -> None:
   """Writes one program (HLO) and its description (JSON) to `directory`."""
   config = _config(program)
-  environment = experiment.make_environment(config, 1, seed=0, training=True)
   learner = experiment.make_learner(
-      config, environment, tf.distribute.OneDeviceStrategy(_CPU))
-  environment.close()
+      config, experiment.make_probe_environment(config),
+      tf.distribute.OneDeviceStrategy(_CPU))
 
   @tf.function(jit_compile=True, autograph=False)
   def step(unroll: types.Unroll) -> dict[str, tf.Tensor]:

@@ -1,6 +1,5 @@
 """The table of gradients in a real Reverb server, and the learner's intake."""
 
-import dataclasses
 import functools
 import threading
 
@@ -89,25 +88,6 @@ def test_full_queue_makes_workers_wait_for_the_learner(server):
   assert [next(arrived).version for _ in range(9)] == list(range(9))
   ninth.join(timeout=60.)
   assert not ninth.is_alive()
-
-
-@pytest.mark.slow
-def test_what_fits_into_the_queue_fits_into_the_learners_records(server):
-  """The learner would end with an error whose cause is a worker's."""
-  link = links.TableLink(_address(server), _Fetcher())
-  store = store_lib.make(_SIZE, 1)
-  store.set_counts(10**9, 10**9)
-  apply = links.make_apply(dataclasses.replace(
-      _CONFIG, experiment=dataclasses.replace(
-          _CONFIG.experiment, total_frames=3 * 10**9)), store)
-  taken = links.contributions(_address(server))
-  length = 1
-  with pytest.raises(ValueError, match='have the loss return fewer'):
-    while True:
-      link.push(_contribution(0, 'x' * length))
-      apply(next(taken))
-      length += 100 if length < 1_500 else 5
-  assert length > 1_500
 
 
 # The intake.

@@ -116,13 +116,6 @@ def test_oldest_records_give_way():
   assert num_read == store.counts.num_updates == 5000
 
 
-def test_record_without_room_is_refused_and_not_counted():
-  store = store_lib.make(1, 1)
-  with pytest.raises(ValueError, match='have the loss return fewer'):
-    store.add_frames(1, 10, {'text': 'x' * 3000})
-  assert store.counts == store_lib.Counts(0, 0, 0)
-
-
 def test_processes_change_the_same_vectors_and_count_every_frame():
   store = store_lib.make(_SIZE, 1)
   with _process(store, """

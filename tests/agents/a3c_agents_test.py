@@ -16,7 +16,6 @@ from impala_tf.agents import transfer
 from impala_tf.envs import catch
 from impala_tf.maths import distributions
 from impala_tf.roles import evaluation
-from impala_tf.storage import checkpoint
 
 E, A = 2_000, 5
 SPEC = specs.Array((3,), np.float32)
@@ -91,13 +90,6 @@ def test_loaded_agent_is_greedy_whatever_epsilon_was_when_it_was_saved(
   # Evaluation takes the most probable actions by default.
   assert returns(loaded) == returns(agent, deterministic=True)
   assert returns(loaded) != returns(agent)
-
-
-def test_epsilon_is_no_parameter_and_the_baseline_is_one():
-  agent = _agent()
-  names = [v.name for v in agent.published_variables]
-  assert len(names) == len(agent.variables) == 8  # Four layers.
-  assert not any(v is agent.epsilon for v in agent.variables)
 
 
 # Two networks.
@@ -192,7 +184,7 @@ def test_loaded_agent_is_the_saved_one(tmp_path):
   for x, y in zip(loaded.unroll(*arguments), agent.unroll(*arguments)):
     np.testing.assert_array_equal(x, y)
   other = agent_lib.Agent(distributions.Gaussian(D), config)
-  with pytest.raises(checkpoint.CheckpointError, match=(
+  with pytest.raises(config_lib.UserError, match=(
       "kind 'separate' and not 'actor_critic'")):
     saved.describe_agent(str(tmp_path), other, VECTOR, config)
 

@@ -452,6 +452,14 @@ def test_observations_that_do_not_fit_are_refused(options, shape, words):
     agent.build(specs.Array(shape, np.uint8))
 
 
+def test_torso_with_variables_that_would_not_be_trained_is_refused(monkeypatch):
+  layer = tf.keras.layers.Dense(7)
+  hiding = type('', (tf.Module,), {'__call__': lambda self, x: layer(x)})
+  monkeypatch.setitem(torsos.OWN, 'own', lambda size, precision: hiding())
+  with pytest.raises(config.ConfigError, match="'own' uses a .* 'dense"):
+    _agent(torso='own')
+
+
 @pytest.mark.skipif(
     not issubclass(tf.keras.layers.Layer, tf.Module),
     reason='layers of Keras 3 are no tf.Modules')
@@ -499,9 +507,11 @@ def test_recomputed_memory_is_that_of_stepping_through_the_episode():
   length = 3
   for start in range(0, T, length):
     cut = slice(start, start + length + 1)
+    before = agent.trainable_variables[0].numpy()
     recomputed = recompute(types.Unroll(
         _at(env_outputs, cut), types.AgentOutput(actions[cut], ()), memory, (),
         ()))
+    assert np.any(agent.trainable_variables[0] != before)
     for t in range(start, start + length):  # With the parameters just fetched.
       _, memory = agent.step(
           _at(env_outputs, t), memory, seed=tf.constant([1, t]))

@@ -70,15 +70,6 @@ def test_layer_in_float32_is_that_of_keras_to_the_bit(kind):
     np.testing.assert_array_equal(x, y)
 
 
-def test_first_convolution_sees_bytes_divided_by_255():
-  layer = layers.PixelConv2D(2, 1, 1)
-  layer(tf.zeros([1, 1, 1, 1], tf.uint8))
-  layer.kernel.assign([[[[255., 51.]]]])
-  layer.bias.assign([0., 1.])
-  outputs = layer(tf.constant([[[[100]]]], tf.uint8))
-  np.testing.assert_allclose(outputs[0, 0, 0], [100., 21.], rtol=1e-6)
-
-
 @pytest.mark.parametrize('precision, variables, outputs', [
     ('float32', tf.float32, tf.float32),
     ('mixed_bfloat16', tf.float32, tf.bfloat16),

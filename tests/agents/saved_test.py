@@ -84,16 +84,16 @@ def test_loaded_agent_of_nested_observations_is_the_saved_one(tmp_path):
                   agent.unroll(env_output, actions, ())):
     np.testing.assert_array_equal(x, y)
   agent.build(spec, num_features=4)
-  with pytest.raises(checkpoint.CheckpointError, match='num_features 3 and no'
+  with pytest.raises(config_lib.UserError, match='num_features 3 and no'
                      't 4, has_action_mask True and not False; give the same'):
     saved.describe_agent(str(tmp_path), agent, spec, agent_config)
 
 
 def test_directory_without_a_checkpoint_has_no_agent(tmp_path):
-  with pytest.raises(checkpoint.CheckpointError, match='directory of a run'):
+  with pytest.raises(config_lib.UserError, match='directory of a run'):
     saved.load_agent(str(tmp_path))
   saved_parts.describe(tmp_path, saved_parts.Parts(tmp_path))
-  with pytest.raises(checkpoint.CheckpointError, match='train first'):
+  with pytest.raises(config_lib.UserError, match='train first'):
     saved.load_agent(str(tmp_path))
 
 
@@ -118,7 +118,7 @@ def test_checkpoints_of_another_agent_are_refused(tmp_path, options, words):
   del description['num_features'], description['has_action_mask']
   path.write_text(json.dumps(description))
   describe(saved_parts.CONFIG.agent)
-  with pytest.raises(checkpoint.CheckpointError, match=words) as raised:
+  with pytest.raises(config_lib.UserError, match=words) as raised:
     describe(other)
   assert '\n' not in str(raised.value)
   assert saved.load_agent(
@@ -200,8 +200,13 @@ def test_loading_parameters_runs_nothing_of_them(tmp_path):
   assert trace.exists()  # It would have gone off.
 
 
+class _Own(agent_lib.Agent):
+  """An agent of a user's algorithm."""
+
+
 @pytest.mark.parametrize('change, words', [
     ('nonsense', 'is damaged'),
+    ({'kind': _Own.kind}, "of the class '_Own', which can't be loaded"),
     ({'config': {'torso': "__import__('os').abort()"}},
      'import.* is known once the file that registers it was imported'),
     ({'config': {'__class__': 'os.system'}}, 'is damaged'),
@@ -214,6 +219,6 @@ def test_description_of_an_agent_is_data(tmp_path, change, words):
   text = change if isinstance(change, str) else json.dumps(
       {**json.loads(path.read_text()), **change})
   path.write_text(text)
-  with pytest.raises(checkpoint.CheckpointError, match=words) as error:
+  with pytest.raises(config_lib.UserError, match=words) as error:
     saved.load_agent(str(tmp_path))
   assert '\n' not in str(error.value)

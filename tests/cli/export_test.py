@@ -155,10 +155,11 @@ def test_card_is_of_the_agent_as_trained(
               '| config changed | ImpalaConfig.discount (1, now 2) |'):
     assert row in card
   whole = path.read_text()
-  path.write_text(json.dumps(
-      {**json.loads(whole), 'gin_binding': ['A.b = 1']}))
-  assert 'has no score after' in refused(
-      export.main, run_dir, tmp_path / 'other', '--card')
+  for other in ({'gin_binding': ['A.b = 1']}, {'trained_frames': 4320},
+                {'interrupted': True}):
+    path.write_text(json.dumps({**json.loads(whole), **other}))
+    assert 'has no score after' in refused(
+        export.main, run_dir, tmp_path / 'other', '--card')
   path.write_text(whole)  # Of one of two levels.
   config = run_dir / 'config.gin'
   config.write_text(config.read_text().replace(

@@ -23,7 +23,7 @@ def runs(tmp_path):
                    {'frames': 5, 'secs': 0.5, 'updates': 1,
                     'episode_return': None},
                    *({'frames': 10 * n, 'secs': 1. * n, 'updates': 2 * n,
-                      'episode_return': slope * n} for n in range(1, 9)))
+                      'episode_return': slope * n * n} for n in range(1, 9)))
           for name, slope in (('up', 1.), ('down', -1.))]
 
 
@@ -62,14 +62,14 @@ def test_csv_holds_what_is_drawn_of_single_runs(runs, tmp_path, call):
                f'--output={tmp_path / "x.png"}', f'--csv={drawn}') == 0
   points = _rows_of_csv(drawn)
   assert list(points) == [('up', '1'), ('down', '1')]  # Each once.
-  # Means of three on a straight line are the line.
+  # Means of three on a parabola are 2/3 above it.
   assert [[float(v) for v in p[:2]] for p in points['down', '1']] == [
-      [2 * n, -n] for n in range(1, 9)]
+      [2 * n, -n * n - (2 / 3 if 1 < n < 8 else 0)] for n in range(1, 9)]
   assert {tuple(p[2:]) for p in points['up', '1']} == {('', '')}
 
 
 def test_pattern_of_seeds_is_one_curve_with_an_interval(tmp_path, call, capsys):
-  for seed in (1, 2, 3):
+  for seed in (1, 2, 3, 10):
     run_dir = tmp_path / f'seed_{seed}'
     _run_dir(run_dir, *({'frames': x, 'episode_return': float(x * seed)}
                         for x in (0, 100)))
@@ -78,14 +78,15 @@ def test_pattern_of_seeds_is_one_curve_with_an_interval(tmp_path, call, capsys):
   (tmp_path / 'seed_1.failed').write_text('Of a member of a population.')
   drawn = tmp_path / 'drawn.csv'
   assert call(plot.main, tmp_path / 'seed_*', '--group_by=seed',
+               '--statistic=iqm', '--confidence=0.5',
                f'--output={tmp_path / "x"}', f'--csv={drawn}') == 0
   # It says the name that it wrote.
   assert f'wrote {tmp_path / "x.png"} and {drawn}' in capsys.readouterr().out
   assert (tmp_path / 'x.png').exists()
   (curve, points), = _rows_of_csv(drawn).items()
-  assert curve == ('atari/pong', '3')
+  assert curve == ('atari/pong', '4')
   last = [float(v) for v in points[-1]]
-  assert last == [100, 200, 100, 300]  # Of three seeds nearly their range.
+  assert last == [100, 250, 200, 550]
 
 
 @pytest.mark.parametrize('arguments, words', [

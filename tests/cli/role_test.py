@@ -48,14 +48,15 @@ class _Role:
     return self.process.wait(runs.DEADLINE_SECS)
 
 
-@pytest.mark.parametrize('host, flags_, visible', [
-    ('localhost', ['--supervised'], '7'), ('10.0.0.1', [], '7'),
-    ('10.0.0.1', ['--supervised'], '5,7')])  # Ray has shared them out.
+@pytest.mark.parametrize('role, host, flags_, visible', [
+    ('learner', 'localhost', ['--supervised'], '7'), ('actor', 'x', [], ''),
+    ('learner', '10.0.0.1', [], '7'),
+    ('learner', '10.0.0.1', ['--supervised'], '5,7')])
 def test_learners_share_gpus_that_nobody_has_shared_out(
-    monkeypatch, host, flags_, visible):
+    monkeypatch, role, host, flags_, visible):
   monkeypatch.setenv('CUDA_VISIBLE_DEVICES', '5,7')
   role_lib.choose_gpus(flags.make_parser('').parse_args([
-      'learner', '--task=1', f'--address={host}:3',
+      role, '--task=1', f'--address={host}:3',
       f'--learners={host}:1,{host}:2', *flags_]))
   assert os.environ['CUDA_VISIBLE_DEVICES'] == visible
 

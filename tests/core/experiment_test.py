@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 from impala_tf import config as config_lib
+from impala_tf.agents import torsos
 from impala_tf.core import experiment
 from impala_tf.core import transport
 from impala_tf.envs import catch
@@ -38,16 +39,21 @@ def test_order_is_kept_if_runs_must_be_repeatable(monkeypatch, is_in_process):
   assert asked == [is_in_process]
 
 
-@pytest.mark.parametrize('level, instruction_length', [
-    ('catch', 0), ('babyai/GoToObjS4-v0', 5)])
-def test_seed_determines_the_parameters(level, instruction_length):
+@pytest.mark.parametrize('level, torso, instruction_length', [
+    ('catch', 'mlp', 0), ('babyai/GoToObjS4-v0', 'mlp', 5),
+    ('catch', 'keras', 0)])
+def test_seed_determines_the_parameters(
+    level, torso, instruction_length, monkeypatch):
+  monkeypatch.setitem(torsos.OWN, 'keras', lambda size, precision: (
+      tf.keras.Sequential([tf.keras.layers.Flatten(),
+                           tf.keras.layers.Dense(size)])))
 
   def parameters(seed):
     config = dataclasses.replace(
         _config(seed=seed),
         environment=config_lib.EnvironmentConfig(level=level),
         agent=config_lib.AgentConfig(
-            torso='mlp', hidden_size=16, instruction_length=instruction_length))
+            torso=torso, hidden_size=16, instruction_length=instruction_length))
     environment = experiment.make_environment(config, 1, 0, training=True)
     agent = experiment.make_agent(config, environment)
     return [v.numpy().tolist() for v in agent.trainable_variables]

@@ -56,6 +56,7 @@ def _squares(agent, unroll):
   logits = outputs.policy_logits - unroll.agent_outputs.policy_logits
   return types.LossOutput(tf.reduce_sum(errors**2) + tf.reduce_sum(logits**2),
                           {'error': tf.reduce_mean(errors),
+                           'num_positive': tf.math.count_nonzero(errors > 0),
                            'of_unroll': tf.reduce_mean(errors, axis=0)})
 
 

@@ -1,5 +1,8 @@
 """The learner's loop over fakes: its calls, their order, and its rows."""
 
+import itertools
+from unittest import mock
+
 import dm_env
 import numpy as np
 import pytest
@@ -321,6 +324,13 @@ def test_checkpoint_that_fails_is_counted_and_training_goes_on(tmp_path):
              save=_failing_saves({1, 2}, saved))
   assert saved == [3, 4, 4]
   assert [row['checkpoints_failed'] for row in run.rows] == [0, 1, 2, 2]
+
+
+def test_checkpoint_is_due_an_interval_after_the_last(tmp_path, monkeypatch):
+  ticks = itertools.count().__next__
+  monkeypatch.setattr(training_log, 'time', mock.Mock(monotonic=ticks))
+  run = _Run(tmp_path, [_unroll()] * 30, row_secs=1e9, checkpoint_secs=20)
+  assert 2 < len(run.saved) < 9
 
 
 def test_row_that_fails_loses_no_checkpoint(tmp_path):

@@ -37,7 +37,8 @@ def _gymnasium(game, frame_skip=4):
 # Steps that reach beyond the first game. Frogger plays on with 0 lives; Pong
 # has none at all.
 @pytest.mark.parametrize('game, num_steps, num_losses', [
-    ('breakout', 250, 5), ('frogger', 330, 4), ('pong', 940, 0)])
+    ('breakout', 250, 5), ('frogger', 330, 4), ('pong', 940, 0),
+    ('space_invaders', 310, 2)])
 def test_every_row_is_what_gymnasium_gives_through_lives_and_games(
     game, num_steps, num_losses):
   env, oracle = _make(game, 1, **FIXED), _gymnasium(game)

@@ -76,6 +76,13 @@ def test_first_episodes_of_a_batch_for_training_end_one_after_another():
   assert ends[False] == [(t, e) for t in (1000, 2001) for e in range(4)]
 
 
+def test_first_episodes_are_shorter_in_training_alone():
+  for training in True, False:
+    env = control.DOMAIN.make(
+        'cartpole/balance', 4, 0, config.Config(), training)
+    assert env._first_limit.any() == training
+
+
 def test_a_task_that_terminates_has_discount_0(monkeypatch):
   from dm_control.suite import cartpole
   env = control.ControlEnvironment('cartpole/balance', E, seed=0)

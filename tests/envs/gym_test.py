@@ -465,6 +465,13 @@ def test_info_may_change_its_values_and_only_numbers_are_kept(
       'EnvironmentConfig.episode_metrics; its info has x, 0\n')
 
 
+def test_masks_that_only_steps_bring_are_ignored_with_a_note(capsys):
+  env = _begun('Reporting-v0', 1, kwargs={'infos': [{'action_mask': [0, 1]}]})
+  env.step(np.zeros(1, np.int32))
+  assert ('note: gym/Reporting-v0: action_mask in the info is ignored'
+          in capsys.readouterr().err)
+
+
 def test_numbers_of_an_episode_are_there_where_the_next_begins():
   env = gym.GymEnvironment(
       f'{reports.MODULE}:Reports-v0', 2, 0, episode_metric_names=['score'])
@@ -643,6 +650,12 @@ def test_channels_that_are_moved_and_pictures_that_policies_scale(make):
     env.take_simulators_units()
     # A policy scales what has the shape of the space.
     np.testing.assert_array_equal(env.reset().observation, 255 if number else 1)
+    for converted in True, False:
+      settings = config.Config(environment=config.EnvironmentConfig(
+          level='gym/Own-v0', converted=converted))
+      env = factory.make_environment('gym/Own-v0', 2, 0, settings, True)
+      np.testing.assert_array_equal(
+          env.reset().observation, 255 if converted else 1)
     del gymnasium.registry['Own-v0']
 
 

@@ -72,6 +72,9 @@ def test_rows_of_earlier_starts_are_not_shown(tmp_path, capsys):
   rows = [json.dumps({**_ROW, 'secs': secs}) + '\n' for secs in (1., 2., 3.)]
   path.write_text(''.join(rows[:2]))
   newest, line = progress.NewestRow(str(tmp_path)), _line()
+  (tmp_path / 'evaluation').mkdir()
+  (tmp_path / 'evaluation' / 'metrics.jsonl').write_text(
+      '{"episode_return": 7}\n')
   # The second row's learning is lost, and the file is written anew; so is the
   # third's.
   for text, is_shown in ((rows[0], False), (rows[0] + rows[2], True),
@@ -79,7 +82,8 @@ def test_rows_of_earlier_starts_are_not_shown(tmp_path, capsys):
     (tmp_path / 'new').write_text(text)
     (tmp_path / 'new').replace(path)
     newest.show(line)
-    assert ('frames' in capsys.readouterr().out) == is_shown
+    shown = capsys.readouterr().out
+    assert ('frames' in shown) == ('evaluated 7.00' in shown) == is_shown
 
 
 @pytest.mark.parametrize('in_process, has_callbacks', [
@@ -109,10 +113,11 @@ def test_line_is_printed_anew_every_two_seconds(capsys):
 def test_line_goes_on_with_a_learner_that_lost_a_part_of_its_time(capsys):
   with _line() as line:
     for secs, frames in ((500., 9_000), (90., 4_000), (91., 4_100)):
-      line.show(dict(_ROW, secs=secs, frames=frames))
-    shown = capsys.readouterr().out
+      line.show(dict(_ROW, secs=secs, frames=frames, value_size=1e9))
+    shown, errors = capsys.readouterr()
   assert '9,000 frames' in shown and '4,000 frames' in shown
   assert '4,100 frames' not in shown
+  assert errors.count('warning: values run away') == 1
 
 
 def test_other_libraries_only_warn_above_the_line(capsys, tmp_path):

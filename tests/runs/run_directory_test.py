@@ -21,7 +21,7 @@ OTHER = config_lib.Config(
 
 
 def _refused(path, config, words):
-  with pytest.raises(run_directory.RunDirectoryError, match=words) as raised:
+  with pytest.raises(config_lib.UserError, match=words) as raised:
     with run_directory.claim(str(path), config):
       pytest.fail('it was let in')
   assert '\n' not in str(raised.value)

@@ -55,12 +55,13 @@ def test_mean_of_a_full_window_leaves_out_as_many_games_as_environments():
 
 
 def test_update_without_unrolls_of_a_kind_says_nothing_of_it():
-  interval = training_log.Interval(0)
+  interval = training_log.Interval(4)
   nan = float('nan')
   for own, everybodys in ((2., 1.), (nan, nan), (4., 1.)):
     interval.add({'own/x': own, 'foreign/x': nan, 'x': everybodys},
-                 np.zeros(1, np.int64), 0.)
+                 np.zeros(1, np.int64), .25)
   row = interval.means(10, 1.)
+  assert (row['frames_per_sec'], row['learner_wait_share']) == (6., .75)
   assert row['own/x'] == 3. and 'foreign/x' not in row
   assert np.isnan(row['x'])
 

@@ -92,6 +92,7 @@ def test_what_is_not_there_is_refused(source, words):
     ('def f():\n  raise ValueError("one\\ntwo")\nf()',
      'line 2: ValueError: one two'),
     ('import sys\nsys.exit(3)', 'line 2: SystemExit: 3'),
+    ('import impala_tf\nimpala_tf.evaluate("x")', 'line 2: every process of '),
     ('import impala_tf\nimpala_tf.register_torso("deep")',
      "line 2: there is a torso 'deep' already; choose another name")])
 def test_error_of_a_file_is_one_line_with_its_number(write, text, words):

@@ -1,8 +1,11 @@
 """Checkpoints come back as saved; damage costs the newest one only."""
 
+from unittest import mock
+
 import pytest
 import tensorflow as tf
 
+from impala_tf import config as config_lib
 from impala_tf.agents import saved as saved_lib
 from impala_tf.storage import checkpoint
 from impala_tf.storage import files
@@ -95,7 +98,7 @@ def test_all_damaged_is_an_error_of_one_line(saved, tmp_path):
   del saved
   for number in (5, 12):
     saved_parts.cut_index(*saved_parts.checkpoint_files(tmp_path, number))
-  with pytest.raises(checkpoint.CheckpointError) as raised:
+  with pytest.raises(config_lib.UserError) as raised:
     saved_parts.Parts(tmp_path).checkpointer.restore()
   message = str(raised.value)
   assert 'all 2 checkpoints' in message and str(tmp_path) in message
@@ -114,6 +117,8 @@ def test_kill_while_writing_leaves_the_one_before(saved, tmp_path):
   (directory / 'ckpt-20.index.tempstate7').write_bytes(index.read_bytes())
   (directory / 'checkpoint.tmp8').write_text('half')
   (directory / 'checkpoint').write_text('nonsense {')  # Of earlier versions.
+  saved_parts.Parts(tmp_path).checkpointer.restore(tidy=False)
+  assert leftovers.exists()  # Its writer may be another learner.
   parts = _check_restored(tmp_path, 'ckpt-12', saved[12])
   assert _names(tmp_path) == _names_of(tmp_path, 5, 12)
   # A resumed run can be resumed again.
@@ -200,6 +205,8 @@ def test_any_directory_is_taken_as_it_is(tmp_path, name):
   best = again.randomise(4) and float(parts.totals.best_return)
   checkpoint.read_parts({'totals': again.totals}, copy)
   assert float(again.totals.best_return) == best
+  _flip(run_dir / 'copy.data-00000-of-00001')
+  assert not checkpoint.is_whole(copy)
 
 
 def test_neighbours_that_a_pattern_would_match_are_left_alone(tmp_path):
@@ -225,8 +232,7 @@ def test_only_optional_parts_may_be_missing(tmp_path):
   saved_parts.assert_equal(parts.values()[:-4], values[:-4])
   assert float(parts.learner.hyperparameters.learning_rate) == rate
   checkpoint.Checkpointer(str(tmp_path), 1, **some).save(8)
-  with pytest.raises(checkpoint.CheckpointError,
-                     match='an agent to be played, without'):
+  with pytest.raises(config_lib.UserError, match='to be played, without'):
     saved_parts.Parts(tmp_path).checkpointer.restore()
 
 
@@ -309,9 +315,9 @@ def test_best_that_is_cut_short_leaves_one_that_is_whole(
 
 def test_checkpoint_is_found_by_its_number_or_what_there_is_is_listed(tmp_path):
   run_dir = str(tmp_path)
-  with pytest.raises(checkpoint.CheckpointError, match='no best checkpoint'):
+  with pytest.raises(config_lib.UserError, match='no best checkpoint'):
     checkpoint.find(run_dir, 'best')
-  with pytest.raises(checkpoint.CheckpointError, match='there are none'):
+  with pytest.raises(config_lib.UserError, match='there are none'):
     checkpoint.find(run_dir, 1)
   _save(saved_parts.Parts(tmp_path, keep=2), {1: 5., 2: 2., 3: 1.})
   for number, name in (1, 'best-1'), (2, 'ckpt-2'), (3, 'ckpt-3'):
@@ -319,7 +325,7 @@ def test_checkpoint_is_found_by_its_number_or_what_there_is_is_listed(tmp_path):
     assert path == str(tmp_path / 'checkpoints' / name)
   for which, words in (('3', "but not the text '3'$"),
                        (4, r'no checkpoint 4; there are 3, 2, best \(1\)')):
-    with pytest.raises(checkpoint.CheckpointError, match=words):
+    with pytest.raises(config_lib.UserError, match=words):
       checkpoint.find(run_dir, which)
 
 
@@ -401,4 +407,9 @@ def test_store_that_does_not_answer_is_no_damage(tmp_path, monkeypatch):
     patch.setattr(tf.train.Checkpoint, 'restore', fail)
     with pytest.raises(files.RemoteError, match='ckpt-12: no route to the'):
       parts.checkpointer.restore()
+  with monkeypatch.context() as patch:
+    patch.setattr(
+        files, 'read', mock.Mock(side_effect=files.RemoteError(5, '')))
+    with pytest.raises(files.RemoteError):  # The best is not forgotten.
+      checkpoint.find_best(url)
   assert parts.checkpointer.restore().endswith('ckpt-12')

@@ -4,6 +4,8 @@ tests/runs/metrics_test.py tests growing files; here are the claims that hold of
 logs behind a URL, too, or of these alone.
 """
 
+import os
+import stat
 import threading
 
 import pytest
@@ -124,7 +126,12 @@ def test_lines_that_could_not_be_written_go_with_the_next(
 def test_durable_line_replaces_half_a_line_or_is_not_written(
     tmp_path, monkeypatch):
   path = tmp_path / 'log.jsonl'
-  line_log.append_durably(str(path), b'one\n')
+  synced = []
+  with monkeypatch.context() as patch:
+    patch.setattr(line_log.os, 'fsync', lambda descriptor: synced.append(
+        stat.S_ISDIR(os.fstat(descriptor).st_mode)))
+    line_log.append_durably(str(path), b'one\n')
+  assert synced == [False, True]
   path.write_bytes(path.read_bytes() + b'tw')
   line_log.append_durably(str(path), b'three\n')
   assert path.read_bytes() == b'one\nthree\n'
