@@ -287,7 +287,7 @@ is_ready() {
 
 unset PYTHONHOME  # Of another Python, without the modules of this one.
 if [[ "$ROOT" == *:* ]]; then
-  say "Python cannot search $ROOT, since a colon ends a path there; move it"
+  say "the colon in $ROOT breaks Python's search path; move the clone"
   exit 2
 fi
 

@@ -69,7 +69,7 @@ class InputBuffer:
   of the graph shares its inputs' memory.
   """
 
-  # TensorFlow aligns its tensors so; its kernels end the process at others.
+  # TensorFlow's alignment; its kernels crash the process with any other.
   _ALIGNMENT_BYTES = 64
 
   def __init__(self, like: np.ndarray, max_rows: int):

@@ -54,7 +54,7 @@ class Agent(tf.Module):
   kind = 'actor_critic'
 
   def __init_subclass__(cls) -> None:
-    # So that `saved` makes none of a user's class as if it were of this one.
+    # So that `saved` does not load a user's subclass as a plain `Agent`.
     cls.kind = cls.__dict__.get('kind', cls.__name__)
 
   def __init__(self, distribution: distributions.Distribution,
@@ -170,7 +170,7 @@ class Agent(tf.Module):
       self._feature_encoder = layers.Linear(config.hidden_size, tf.nn.relu)
     if self._core is None and (num_features or config.instruction_length):
       # Linear heads would only add up text and image; a policy must read one
-      # in the light of the other. With an LSTM, that does so.
+      # in the light of the other. An LSTM does so itself.
       self._join = layers.Linear(config.hidden_size, tf.nn.relu)
     if not config.normalise_observations:
       return
@@ -296,7 +296,7 @@ class Agent(tf.Module):
   def _encode(self, env_outputs: types.EnvOutput) -> tf.Tensor:
     """Encodes observations, with time folded into the batch: [T*B, ...].
 
-    All but the LSTM works so (section 3.1).
+    Every layer but the LSTM runs on this shape (section 3.1).
     """
     observations = env_outputs.observation
     if self.normaliser and not self.num_features:
@@ -330,10 +330,10 @@ def memory_recomputer(agent: Agent, fetcher: interfaces.Fetcher
                       ) -> Callable[[types.Unroll], CoreState]:
   """Makes a function that computes the memory after replayed unrolls.
 
-  To today's parameters, an LSTM's state from when an unroll was played means
-  something else; so does one of another agent (LASER: Schmitt et al. 2020,
-  supplement, section 1.2). So `agent`, whose variables `fetcher` updates, steps
-  through it again. ConnectionError: the fetcher has lost the learner.
+  Present parameters misread an LSTM state that older ones, or another agent,
+  computed (LASER: Schmitt et al. 2020, supplement, section 1.2). So `agent`,
+  whose variables `fetcher` updates, recomputes it. ConnectionError: the fetcher
+  has lost the learner.
   """
   memory_after = tf.function(agent.memory_after, autograph=False)
 

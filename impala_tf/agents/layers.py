@@ -101,7 +101,7 @@ class Linear(_Layer):
   def _product(self, inputs: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
     if inputs.shape.rank == 2:
       return tf.matmul(inputs, kernel)
-    # `tf.matmul` would multiply each of the leading dimensions by itself.
+    # `tf.matmul` would run one product for each leading index.
     return tf.tensordot(inputs, kernel, 1)
 
 

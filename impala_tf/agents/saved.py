@@ -139,7 +139,7 @@ def load_agent(run_dir: str,
     kind = description.get('kind', agent_lib.Agent.kind)
     if kind not in _KINDS:
       raise config_lib.UserError(
-          f"{path}: the agent is of the class {kind!r}, which can't be loaded")
+          f"{path}: agents of the class {kind!r}, a user's, cannot be loaded")
     agent = _KINDS[kind](_distribution(description), config,
                          num_tasks=description.get('num_tasks'))
     spec = dm_env.specs.Array(tuple(description['observation_shape']),

@@ -66,7 +66,9 @@ def _check_asynchronous(config: config_lib.Config) -> None:
       if getattr(section, option) not in (default, 'auto'):
         refused[f'{type(section).__name__}.{option}'] = repr(default)
   if len(levels_lib.expand(config.environment.level)) > 1:
-    refused['EnvironmentConfig.level'] = 'a single one'
+    raise config_lib.ConfigError(
+        'EnvironmentConfig.level must be a single level with '
+        f'ExperimentConfig.algorithm = {config.experiment.algorithm!r}')
   for name, value in refused.items():
     raise config_lib.ConfigError(
         f'{name} is not for ExperimentConfig.algorithm = '

@@ -43,8 +43,8 @@ def _parse_args() -> argparse.Namespace:
                       'ActorConfig.env_processes, or 1), and for the evaluator '
                       '(default: 1)')
   parser.add_argument('--wait_secs', type=float, default=waiting.LIMIT_SECS,
-                      help='for room for learners, and of roles for each '
-                      'other (default: %(default)g)')
+                      help='longest wait for room, and of roles for peers '
+                      '(default: %(default)g)')
   args = parser.parse_args()
   for name in ('num_actors', 'learner_cpus', 'actor_cpus', 'wait_secs'):
     config_lib.check_range(f'--{name}', getattr(args, name), above=0)

@@ -102,7 +102,7 @@ class _Once(argparse.Action):
       return
     if getattr(namespace, self.dest) is not self.default:
       raise config_lib.UserError(
-          f'--{self.dest} is there twice, as {getattr(namespace, self.dest)} '
+          f'--{self.dest} is given twice, as {getattr(namespace, self.dest)} '
           f'and as {values}; leave one of them out')
     setattr(namespace, self.dest, values)
 

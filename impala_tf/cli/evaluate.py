@@ -45,13 +45,13 @@ def _parse_args() -> argparse.Namespace:
                       help='games at once, each in a copy of the environment '
                       '(default: %(default)s)')
   parser.add_argument('--seed', type=int, default=0,
-                      help='of games and actions (default: %(default)s)')
+                      help='seed of games and actions (default: %(default)s)')
   program.add_checkpoint(parser)
   parser.add_argument('--deterministic', action='store_true',
                       help='take the most probable actions instead of sampling '
-                      'them, which the paper does not')
+                      'them as in the paper')
   parser.add_argument('--gpu', action='store_true',
-                      help='let the agent use a GPU, which a learner may need')
+                      help='play on a GPU; by default it is left to learners')
   parser.add_argument('--output', help='where to write the result as JSON '
                       '(default: RUN_DIR/evaluation.json; its name ends in '
                       '_varied for a --gin_binding, in _SUITE for a suite; of '
@@ -70,7 +70,7 @@ def _parse_args() -> argparse.Namespace:
                       help='play every level of a suite, and write a table '
                       'beside the JSON; the same command goes on where it was '
                       'stopped (default: what the run was trained on)')
-  parser.add_argument('--levels', help='of --suite these only: '
+  parser.add_argument('--levels', help='play only these of --suite: '
                       'atari/pong,atari/breakout')
   return parser.parse_args()
 

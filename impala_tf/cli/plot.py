@@ -47,7 +47,7 @@ def _parse_args() -> argparse.Namespace:
                       help='of a group: mean, or iqm, the interquartile mean '
                       '(default: %(default)s)')
   parser.add_argument('--confidence', type=float, default=0.95,
-                      help="of a group's bootstrap interval; 0 for none "
+                      help='level of the bootstrap interval; 0 for none '
                       '(default: %(default)s)')
   parser.add_argument('--smooth', type=int, default=1, metavar='ROWS',
                       help='draw running means of so many rows of each run '
@@ -94,8 +94,8 @@ def _points(run_dir: str, args: argparse.Namespace) -> list:
     near = difflib.get_close_matches(args.metric, known, n=1, cutoff=0.5)
     hint = f'did you mean {near[0]}? ' if near else ''
     raise config_lib.UserError(
-        f'{run_dir} has no {args.metric} beside {args.x} in its '
-        f'{metrics.FILE_NAME}; {hint}it has {", ".join(known) or "nothing"}')
+        f'{run_dir}: no row of {metrics.FILE_NAME} has {args.metric} and '
+        f'{args.x}; {hint}it has {", ".join(known) or "nothing"}')
   return points
 
 

@@ -3,7 +3,7 @@
 The file has the form of a sweep's: each task, variant and seed has a
 population, with a member for each setting. Members are training runs that copy
 better ones and change their hyper-parameters meanwhile (appendix F of the
-paper). If there is no place for all of a population, its members take turns.
+paper). If fewer --jobs than members run at once, members take turns.
 After a decision a member makes room for the one with the fewest frames. Members
 that share a replay train all at once. Populations train one after the other.
 The same command resumes. If some members fail, the others are run to their
@@ -58,7 +58,7 @@ class Turns(batch.Turns):
   def begin(self, name: str) -> None:
     self._evolutions[name] = self._evolution(name)
 
-  def is_over(self, name: str, waiting: Sequence[str]) -> bool:
+  def should_yield(self, name: str, waiting: Sequence[str]) -> bool:
     population = self._populations[name]
     return self._evolution(name) > self._evolutions[name] and any(
         self._populations[other] == population for other in waiting)
@@ -83,8 +83,8 @@ class Program(sweep.Program):
         raise config_lib.ConfigError(
             f'members of {member.population} differ in network, level, '
             'algorithm, length of unrolls, or in whether they have PopArt, '
-            'clipping or bias_correction, so that none could copy another; let '
-            'ranges and points bind other numbers, and variants all else')
+            'clipping or bias_correction, so that none could copy another; '
+            'bind these in variants or fixed, not in ranges or points')
 
   def begin(self, runs, run_dirs):
     for run_dir in run_dirs.values():

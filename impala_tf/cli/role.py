@@ -50,8 +50,8 @@ def run(args: argparse.Namespace,
     raise
   except waiting.PeerMissing as error:
     raise waiting.PeerMissing(
-        f'{error}; is it running, and can the machines reach each other? (for '
-        'more patience --wait_secs; with train.sh ActorConfig.env_timeout_secs)'
+        f'{error}; is it running, and can the machines reach each other? (to '
+        'wait longer: --wait_secs; in `train` ActorConfig.env_timeout_secs)'
     ) from error
   except OSError as error:  # ConnectionError is one.
     is_peer = args.role in _PEERS and isinstance(error, ConnectionError)

@@ -186,7 +186,7 @@ def _parse_args(kind: sweep_directory.Kind,
                       'already is resumed')
   program.add_import(parser)
   parser.add_argument('--network', choices=('auto', 'open'), default='auto',
-                      help='as of train, for each (default: %(default)s)')
+                      help='as in train, for each (default: %(default)s)')
   parser.add_argument('--retry_failed', action='store_true',
                       help=f'also resume {kind.runs} that have failed')
   parser.add_argument(
@@ -197,10 +197,10 @@ def _parse_args(kind: sweep_directory.Kind,
                       f'whose nodes share {kind.flag} (default: %(default)s)')
   program.add_ray_address(parser)
   parser.add_argument('--run_cpus', type=float,
-                      help='that Ray reserves for a run (default: 1 where all '
+                      help='CPUs reserved for a run (default: 1 where all '
                       'runs are in_process, else all of the smallest node)')
   parser.add_argument('--run_gpus', type=float, default=0.,
-                      help='likewise (default: %(default)g: on CPUs)')
+                      help='GPUs for each run (default: %(default)g)')
   args = parser.parse_args()
   config_lib.check_range('--jobs', args.jobs, at_least=1)
   config_lib.check_range('--run_cpus', args.run_cpus, above=0)

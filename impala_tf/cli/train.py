@@ -72,10 +72,10 @@ def main() -> int:
   if args.profile and (config.learner_plays or algorithms.architecture(
       config) == algorithms.SHARED_PARAMETERS):
     raise config_lib.UserError(
-        '--profile tells how unrolls come from actors to the learner, but with '
+        '--profile times unrolls on their way to the learner, but with '
         f'ExperimentConfig.algorithm = {config.experiment.algorithm!r} and '
         'ActorConfig.synchronisation = '
-        f'{config.actor.synchronisation!r} none do; leave it out')
+        f'{config.actor.synchronisation!r} there are none; leave it out')
   sizing.fit(config)  # Refuses more levels than environments.
   chosen = local_run.choose_ports(args.port, config.learner.num_learners)
   run_dir = args.run_dir or run_directory.fresh_path(config.environment.level)

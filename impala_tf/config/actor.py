@@ -23,7 +23,7 @@ class ActorConfig(fields.Section):
     max_restarts: restarts of one actor within `restart_window_secs`, after
       which the run ends with that actor's error.
     restart_window_secs: see `max_restarts`.
-    pinned: whether each actor stays on a core. Holds only if `train.sh` starts
+    pinned: whether each actor stays on a core. Holds only if `train` starts
       as many as there are cores, without `env_processes`, and no other run on
       the machine pins its actors; runs in other containers are not seen.
     fetch_interval_unrolls: k; parameters are fetched as every kth unroll begins

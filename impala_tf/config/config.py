@@ -94,8 +94,8 @@ class Config:
     yield is_member and not has_threshold and (
         'max_gradient_norm' in self.population.adapted_names), (
             'PopulationConfig.adapted names max_gradient_norm, but '
-            'OptimizerConfig.max_gradient_norm is None: gradients that are not '
-            'clipped have no threshold; leave one of them out')
+            'OptimizerConfig.max_gradient_norm is None; set it to a number, or '
+            'take the name out of PopulationConfig.adapted')
     has_lag = actor.controlled_lag_updates is not None
     yield has_lag and not in_process, (
         'ActorConfig.controlled_lag_updates needs ExperimentConfig.in_process '

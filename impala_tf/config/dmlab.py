@@ -15,12 +15,12 @@ class DmlabConfig(fields.Section):
     renderer: 'software' needs no GPU, 'hardware' does.
     dataset_path: directory of the photographs that two psychlab levels show
       (brady_konkle_oliva2008), or 'dummy' for plain colours in their place;
-      None: there are none.
+      None: these levels are refused.
     level_cache_dir: directory of compiled maps, shared by all processes and
       kept between runs; it grows to 5 GB. None: each map is compiled anew.
     num_seeds: different episodes of each level in training. With few, maps come
       again and are cached. None: 2^31 - 1, as in the published code. Evaluation
-      always has as many others.
+      always draws from 2^31 - 1 others.
   """
   action_repeats: int = fields.option(
       4, at_least=1, unit='frames', source='table D.3')

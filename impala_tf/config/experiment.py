@@ -29,7 +29,7 @@ class ExperimentConfig(fields.Section):
     evaluation_episodes: full games that an evaluator plays of each level.
     evaluation_max_frames: environment frames after which an evaluated game is
       cut off and counts with its return so far, beside training and in
-      `evaluate.sh`.
+      `evaluate`.
     evaluation_interval_secs: least time from one evaluation's start to the
       next.
     evaluation_video_interval_secs: least time from one video of an evaluated

@@ -13,10 +13,10 @@ class LaserConfig(fields.Section):
     trust_region: policy whose divergence from the learned one is bounded at
       each state. 'implied' is the one that V-trace's clipping leads to (section
       4.3). 'behaviour', the one that acted (the supplement's algorithm 1),
-      rejects more; it is the only one unless an action is one choice of
-      several.
+      rejects more; it alone works for continuous and composed actions.
     threshold: b, in nats; steps whose state has a divergence of b or more are
-      not learned from. The paper does not give its own. None: all are.
+      not learned from. The paper gives no value. None: all are
+      learned from.
     entropy_of_replayed: add the entropy bonus for replayed unrolls, too; the
       paper adds it for fresh ones only.
   """

@@ -15,18 +15,18 @@ class PopulationConfig(fields.Section):
 
   Attributes:
     members: names of the runs of a population, two or more with commas between
-      them, which `./launch/population.sh` binds. Their directories lie side by
+      them, which `population` binds. Their directories lie side by
       side, and a run's own directory has one of these names. Empty for a run
       by itself, which reads none of the other options.
     adapted: hyper-parameters that are mutated, with commas between them. All
       are copied: learning_rate, epsilon, entropy_cost and max_gradient_norm.
     burn_in_frames: frames of a member before which its episodes do not count
       and it decides nothing.
-    decision_episodes: episodes of a member, of all levels together, after each
-      of which it decides. Small tasks want 1,000 or more: with fewer, members
-      copy others that are better by chance alone (docs/pbt.md).
-    copy_margin: fitness by which another member must be more than ahead to be
-      copied; fitness is 1 for a human on each level.
+    decision_episodes: episodes of a member, of all levels together, between two
+      decisions. Small tasks want 1,000 or more: with fewer, members copy others
+      that are better by chance alone (docs/pbt.md).
+    copy_margin: a member is copied if its fitness leads by more than this;
+      fitness is 1 for a human on each level.
     mutation_probability: probability that a decision changes a hyper-parameter,
       for each of them.
     mutation_factor: factor by which it is multiplied, or divided, with even

@@ -21,12 +21,12 @@ class ReplayConfig(fields.Section):
     sampling: 'unrolls', all equally likely; 'episodes', all equally likely,
       then their unrolls in order; or 'priorities', by the critic's loss.
     episode_unrolls: most unrolls in a sampled episode; longer ones are cut. The
-      replay holds `capacity_unrolls` / `episode_unrolls` episodes, however
-      short: no more than the longest episode needs.
+      replay holds `capacity_unrolls` / `episode_unrolls` episodes of any
+      length, so choose no more than the longest episode needs.
     core_state: memory at the start of a replayed unroll: 'stored' by the actor,
       or 'recomputed' by the newest parameters. The latter is done from the
       episode's start on, and needs sampling by episodes.
-    priority_exponent: alpha; unrolls are sampled by the power of their loss.
+    priority_exponent: alpha; P(unroll) is proportional to its loss**alpha.
     priority_correction: beta; updates are weighted by 1 / P**beta.
     survives_resume: write the replay with every checkpoint, so that a resumed
       run has it again. It takes as much room on disk as in memory.

@@ -28,12 +28,12 @@ def make_batches(source: sampling.Source, packed: packing.Packing,
 
   Batches have leading [T+1, B], or [B] for fields without time. `join` adds
   replayed unrolls to each. For the conditions that unrolls must meet see
-  `unroll_filter.refusing`; with `first_version` each batch is of one version,
-  and the next of the next, as `unroll_filter.of_one_version` says.
+  `unroll_filter.refusing`. With `first_version` batch i has only unrolls of
+  version `first_version` + i; see `unroll_filter.of_one_version`.
   """
   is_taken = unroll_filter.refusing(
       packed, fingerprint, refusals, agent,
-      # None could replace one that is not finite: its batch is skipped.
+      # A2C has no spare for an unroll that is not finite: it skips the update.
       must_be_finite=first_version is None)
   if first_version is not None:
     is_taken = unroll_filter.of_one_version(

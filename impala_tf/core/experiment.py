@@ -22,7 +22,7 @@ from impala_tf.runtime import sizing
 
 AnyEnvironment = multi_level.AnyEnvironment
 make_environment = multi_level.make_environment
-# Actors wait for the learner that makes it.
+# Learners make it; their actors start only once it is closed.
 make_probe_environment = multi_level.make_probe
 
 

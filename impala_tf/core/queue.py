@@ -89,8 +89,8 @@ def make_replay(spec: types.Unroll, capacity: int, memory_bytes: int,
       sampler=sampler,
       remover=reverb.selectors.Fifo(),
       max_size=capacity,
-      # Any more, and the learner would wait for unrolls that a full queue, for
-      # which the learner has no time, keeps away.
+      # More could deadlock: the learner would wait for the replay to fill, and
+      # actors for a place in the full queue.
       rate_limiter=reverb.rate_limiters.MinSize(1),
       max_times_sampled=0,  # As often as it is drawn.
       signature=signature)

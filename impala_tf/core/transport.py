@@ -102,7 +102,7 @@ def make_batches(config: config_lib.Config, spec: types.Unroll, address: str,
   """
   packed = packing.Packing(spec)
   fingerprint = config_lib.data_fingerprint(config)
-  # Between processes the order is that of chance already. If actors wait for
+  # Between processes the order is random anyway. If actors wait for
   # the update, one sampler reads as fast as they play.
   in_order = config.experiment.in_process or first_version is not None
   replay_address, agent = shared or (address, None)

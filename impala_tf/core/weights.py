@@ -26,9 +26,9 @@ from impala_tf.runtime import waiting
 
 _TABLE = 'weights'
 _POLL_SECS = 0.1
-# Seconds between writes to a table that nobody reads, for peers to come.
+# Seconds between writes while nobody reads the table; new peers need them.
 _TABLE_SECS = 1.
-# For so long after it was read, the table gets the parameters of each update.
+# After a read, each update's parameters are written for this many seconds.
 _READ_SECS = 10.
 # Time between two looks of a reader of the memory at the learner's server.
 _CHECK_SECS = 1.

@@ -32,7 +32,7 @@ def check_installed(package: str, levels: str) -> None:
   if importlib.util.find_spec(package) is None:
     raise config_lib.ConfigError(
         f'{levels} levels need the package {package}, the extra {package!r}: '
-        f"pip install -c constraints.txt -e '.[{package}]'")
+        f"pip install 'impala_tf[{package}]'")
 
 
 class Domain(NamedTuple):

@@ -277,8 +277,8 @@ def _serve(modules: Sequence[str], make: MakeFn, w: int, owner: np.ndarray,
            shared_specs: _Shared, memory: _Shared,
            connection: connection_lib.Connection,
            answers: connection_lib.Connection) -> None:
-  # With it there can be no processes of the simulator. It has served: nobody
-  # waits for this process at the end of its parent.
+  # Daemons cannot start processes, as simulators may. The flag was for the
+  # parent alone, whose exit must not wait for this process.
   multiprocessing.current_process().daemon = False
   signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is left to the parent.
   # Nothing else would end it during a step.

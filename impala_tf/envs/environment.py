@@ -147,10 +147,10 @@ class BatchedEnvironment(abc.ABC):
     level_index: int32 [E], number of each environment's level in the run.
     instruction_length: L, words of an instruction; 0 for no instructions.
     action_box: bounds of continuous actions; None for discrete ones.
-    interface: data on what a policy converts outside of training. It has bounds
-      of 'actions' that are scaled, and the arguments of a `spaces.Converter` of
-      'observations', whose first is their space; or None if other levels of the
-      run have another.
+    interface: conversions that a policy must repeat when it acts elsewhere.
+      'actions': bounds [low, high, dtype]. 'observations': arguments of
+      `spaces.Converter`, the space first. A value, or the space, is None if
+      levels of the run differ in it.
     remarks: sentences that a user should read before the level is learned,
       without its name.
     episode_metric_names: names of M numbers that the level reports of episodes.
@@ -318,8 +318,8 @@ class BatchedEnvironment(abc.ABC):
       actions = self.action_box.fit(actions)
     return self._step(actions)
 
-  def take_simulators_units(self, names: Sequence[str] = CONVERSIONS) -> None:
-    """Turns off the named conversions of `interface`, which policies then do.
+  def disable_conversions(self, names: Sequence[str] = CONVERSIONS) -> None:
+    """Turns off the named conversions of `interface`; policies can do them.
 
     Then `step` takes continuous actions in the simulator's unit.
     """

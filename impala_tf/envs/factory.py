@@ -141,8 +141,7 @@ def _check_options(level: str, config: config_lib.Config) -> None:
   for name, value, is_taken, problem, hint in (
       ('EnvironmentConfig.kwargs', config.environment.kwargs, 'takes_kwargs',
        'takes no arguments; leave it out',
-       '; AtariConfig, DmlabConfig and VizdoomConfig have the settings of '
-       'these'),
+       '; other settings are in AtariConfig, DmlabConfig and VizdoomConfig'),
       ('EnvironmentConfig.episode_metrics', config.environment.episode_metrics,
        'has_info', "has no info to find them in; set it to ''", ''),
       ('AgentConfig.instruction_length', config.agent.instruction_length,
@@ -170,10 +169,10 @@ def make_environment(level: str, num_envs: int, seed: int,
   env = known_domain(level).make(
       level.partition('/')[2], num_envs, seed, config, training)
   if not config.environment.converted:
-    env.take_simulators_units()
+    env.disable_conversions()
   if env.action_box is not None and not env.action_box.is_bounded.all():
     env.remarks.append(
-        'some actions are unbounded on a side, so these are taken as they are, '
-        'about -1 to 1 at first; a wrapper can scale them')
+        'some actions lack a bound and are not scaled: the agent begins at '
+        'about -1 to 1; a wrapper can scale them')
   env.reward_scale = config.environment.reward_scale
   return env

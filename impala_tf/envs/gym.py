@@ -22,7 +22,7 @@ from impala_tf.runtime import child
 from impala_tf.runtime import user_modules
 from impala_tf.storage import files
 
-# Gymnasium's doors to the old Gym import what their arguments name.
+# Prefix of Gymnasium's ids of old Gym environments, which import any module.
 _MADE_BY_NAME = 'GymV2'
 
 # Wrappers whose statistics no checkpoint has.
@@ -176,7 +176,7 @@ class GymEnvironment(serial.SerialEnvironment):
     return serial.Transition(observation, number.item(), terminated, truncated)
 
   def _warn_unless_finite(self, what: str, i: int, numbers: np.ndarray) -> None:
-    # Unrolls with such numbers are refused later, by those who do not know it.
+    # The learner refuses such unrolls later, and cannot name the environment.
     if not np.isfinite(numbers).all():
       self._warn_once(what, f'the {what} of {self.name_of(i)} is not finite; '
                       'it is not learned from')
@@ -237,9 +237,9 @@ class GymEnvironment(serial.SerialEnvironment):
       picture = picture * 255
     return picture.astype(np.uint8)
 
-  def take_simulators_units(
+  def disable_conversions(
       self, names: Sequence[str] = environment.CONVERSIONS) -> None:
-    super().take_simulators_units(names)
+    super().disable_conversions(names)
     if 'observations' in names:
       self._converter.leave_scale()
 
@@ -387,7 +387,7 @@ def _cannot_be_made(level: str, error: Exception) -> config_lib.ConfigError:
   cause = files.one_line(error, None)
   if cause.startswith('MuJoCo is not installed'):
     cause = ("it needs the package mujoco, the extra 'mujoco': "
-             "pip install -c constraints.txt -e '.[mujoco]'")
+             "pip install 'impala_tf[mujoco]'")
   elif type(error).__name__ in ('NameNotFound', 'NamespaceNotFound'):
     cause += ' Your own are registered by a file, --import=FILE.py.'
   return config_lib.ConfigError(

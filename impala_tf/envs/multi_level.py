@@ -74,7 +74,7 @@ def make_for_policies(config: config_lib.Config | str, num_envs: int = 1,
     names = [name for name, value in probe.items()
              if value and value[0] is not None]
   env = make_environment(config, num_envs, seed, training)
-  env.take_simulators_units(names)
+  env.disable_conversions(names)
   return env
 
 
@@ -252,10 +252,10 @@ class MultiLevelEnvironment(environment.BatchedEnvironment):
     self.num_instructions_cut = sum(
         group.num_instructions_cut for _, group in self._groups)
 
-  def take_simulators_units(
+  def disable_conversions(
       self, names: Sequence[str] = environment.CONVERSIONS) -> None:
     for _, group in self._groups:
-      group.take_simulators_units(names)
+      group.disable_conversions(names)
 
   def render(self) -> np.ndarray:
     return self._groups[0][1].render()

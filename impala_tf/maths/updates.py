@@ -7,9 +7,9 @@ import tensorflow as tf
 
 def remaining_share(frames: int | tf.Tensor, total_frames: int,
                     annealed_share: float) -> tf.Tensor:
-  """Computes what is left of an annealed value: 1, then a line to 0 at the end.
+  """Computes the factor of an annealed value: 1, then a linear fall to 0.
 
-  Returns float32 []. The line takes the last `annealed_share` of all frames,
+  Returns float32 []. The fall takes the last `annealed_share` of all frames,
   from 0 (exclusive) to 1; with 1 it begins at frame 0, as in the paper (table
   G.1). `frames` are environment frames so far, `total_frames`, above 0, those
   of the whole run.

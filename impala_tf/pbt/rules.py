@@ -1,9 +1,9 @@
 """The rules of population based training (Espeholt et al. 2018, appendix F).
 
-When a member is ready, another one is drawn. If that is known to be more than
-5 % better, its parameters and hyper-parameters are copied. In both cases each
-hyper-parameter is multiplied by 1.2 or 1 / 1.2 with a probability of 33 %.
-All chance comes from `generator`.
+A member that is ready draws another. If the other's fitness leads by more than
+`copy_margin`, its parameters and hyper-parameters are copied. Then each adapted
+hyper-parameter mutates with `mutation_probability` (see `PopulationConfig`).
+All random numbers come from `generator`.
 """
 
 import random

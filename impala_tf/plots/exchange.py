@@ -42,7 +42,7 @@ def _score(run: runs_lib.Run, is_normalised: bool = False) -> float:
   suite = levels_lib.suite_of(level)
   played = level, suite.scored_level(level) if suite else level
   scores = [result['mean'] for name, result in run.results.items()
-            if name in played and not runs_lib.note(result)]
+            if name in played and not runs_lib.deviation(result)]
   scores = scores or [value for _, value in run.curve(level)]
   if not scores:
     raise config_lib.UserError(

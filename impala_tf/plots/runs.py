@@ -135,12 +135,12 @@ def _results(run_dir: str) -> Results:
     path = os.path.join(run_dir, name)
     for level, result in suite_results.read_levels(path).items():
       found[level] = max(found.get(level, result), result,
-                         key=lambda r: (not note(r), r['trained_frames'],
+                         key=lambda r: (not deviation(r), r['trained_frames'],
                                         r['episodes']))
   return found
 
 
-def note(result: Mapping[str, Any]) -> str:
+def deviation(result: Mapping[str, Any]) -> str:
   """Returns what of an evaluation was not by the protocol, or ''."""
   return (' (most probable actions)' * result.get('deterministic', False) +
           ' (interrupted)' * result.get('interrupted', False))
@@ -166,7 +166,7 @@ def scores_by_suite(
   """Groups mean raw returns by suite, agent (see `_agents`) and level."""
   found: dict[str, dict[str, suite_lib.Scores]] = {}
   for agent, results in _agents(runs).items():
-    agent += ''.join(sorted({note(result) for result in results.values()}))
+    agent += ''.join(sorted({deviation(result) for result in results.values()}))
     for name, suite in levels_lib.SUITES.items():
       # A level's variant for training stands for it if only that was played.
       scores = {suite.scored_level(level): results[level]['mean']

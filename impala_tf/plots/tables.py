@@ -68,7 +68,8 @@ def evaluations(runs: Sequence[runs_lib.Run]) -> str:
   return suite_tables.table(
       ['run', 'level', 'frames', 'episodes', 'mean return', 'standard error',
        'human-normalised'],
-      [(run.label, level + runs_lib.note(result), *map(result.get, columns))
+      [(run.label, level + runs_lib.deviation(result),
+        *map(result.get, columns))
        for run in runs for level, result in run.results.items()],
       num_names=2, forms=['', '', *columns.values()])
 

@@ -84,7 +84,7 @@ def connected(address: str | None, spare_cpus: float = 0.,
   except ImportError as error:
     raise config_lib.UserError(
         f"Ray cannot be imported ({error}); it is the extra 'ray', for Python "
-        "3.10 or later: pip install -c constraints.txt -e '.[ray]'") from error
+        "3.10 or later: pip install 'impala_tf[ray]'") from error
   if address is None:
     options: dict[str, Any] = {
         'address': 'local',  # Not one that has been started before.

@@ -155,7 +155,7 @@ class RayProgram(program_lib.Program):
   def _note_report(self, report: Report):
     self._append(report.output)
     if self.state is State.RUNNING and report.host != self.report.host:
-      self._lose(f'Ray has started anew what it ran on {self.place_name}')
+      self._lose(f'Ray restarted the host process on {self.place_name}')
       return
     self.report = report
     if self.state is State.PLACING:

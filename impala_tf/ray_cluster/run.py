@@ -31,7 +31,7 @@ def needed_paths(run_dir: str) -> list[str]:
   return [*([] if files.is_url(run_dir) else [run_dir]), *user_modules.paths()]
 
 
-class RayLearners(supervisor.Learners):
+class RayLearners(supervisor.LearnerPrograms):
   """Learners on nodes of a cluster, at ports that are free there."""
 
   programs: Sequence[ray_program.RayProgram]

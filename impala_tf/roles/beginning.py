@@ -30,9 +30,9 @@ def check_reverb() -> None:
   """Raises UserError if Reverb is not installed for this Python."""
   if importlib.util.find_spec('reverb') is None:
     raise config_lib.UserError(
-        f'{NEEDS_REVERB}, whose last release loads on Python up to 3.11 only; '
-        'get one (`uv python install 3.11`, or your system\'s python3.11), and '
-        'set up with it: ./launch/setup.sh')
+        f'{NEEDS_REVERB}, which exists for Linux on x86-64 and Python 3.10 or '
+        '3.11 only; install Python 3.11 there (`uv python install 3.11`) and '
+        'run ./launch/setup.sh')
 
 
 def check_names(config: config_lib.Config) -> None:
@@ -78,7 +78,7 @@ def warm_start(run_dir: str, source: str | None, resuming: bool) -> None:
   if source is None:
     return
   if resuming and run_directory.has_learned(run_dir):
-    print('  --init_from is left out: the run has begun already', flush=True)
+    print('  --init_from is ignored: the run has begun already', flush=True)
     return
   ran = subprocess.run(
       [sys.executable, '-m', 'impala_tf.cli.warm_start',

@@ -26,7 +26,7 @@ from impala_tf.runtime import waiting
 from impala_tf.suites import levels as levels_lib
 
 _FIRST_REPORT_SECS = 10.
-_MOST_LOST = 10  # Games beyond as many as are over.
+_MOST_LOST = 10  # Games beyond the number of finished ones.
 _MAX_ENVS = 32
 _POLL_SECS = 0.5
 _VIDEOS = 'videos'  # In the output directory.
@@ -221,7 +221,7 @@ class Evaluator:
     levels = levels_lib.expand(config.environment.level)
     self._levels = {level: config.replaced('environment', level=level)
                     for level in levels}
-    # Constructors can read numbers that no actor's copies have.
+    # Constructors see slot numbers that no actor's environment has.
     actor = sizing.fit(config).actor
     self._make_environment = functools.partial(
         experiment.make_environment, training=False, first_slot=max(

@@ -27,7 +27,7 @@ from impala_tf.storage import checkpoint as checkpoint_lib
 
 class LearnerParts(NamedTuple):
   """Parts that learning needs, beside actors or in turns with an actor."""
-  config: config_lib.Config  # With numbers for what is left to the machine.
+  config: config_lib.Config  # With sizes from `sizing.fit`.
   log_dir: str  # Directory for the rows of this learner.
   environment: environment_lib.BatchedEnvironment  # Closed, for its specs.
   spec: types.Unroll  # Shapes and dtypes of one unroll.

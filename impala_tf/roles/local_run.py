@@ -110,7 +110,7 @@ def supervisor(config: config_lib.Config, run_dir: str, chosen: Ports,
         'evaluator', addresses[0], f'--seed={attempt}', run_dir_flag)
 
   with cores.claim(fitted) as core_of:
-    learners = supervisor_lib.Learners(
+    learners = supervisor_lib.LearnerPrograms(
         0 if is_done else len(addresses), make_program,
         config.actor.max_restarts, config.actor.restart_window_secs, lambda: [
             role_commands.learner(address, task, joint_addresses, *flags,

@@ -59,7 +59,7 @@ def evaluate(run_dir: str | os.PathLike[str], episodes: int | None = None, *,
              seed: int = 0, checkpoint: str | int = 'newest',
              deterministic: bool = False, levels: Sequence[str] | None = None,
              num_envs: int = MAX_ENVS) -> dict[str, Score]:
-  """Plays full games with a run's agent, as `evaluate.sh` does; writes nothing.
+  """Plays full games with a run's agent, as `evaluate` does; writes nothing.
 
   Args:
     run_dir: directory of the run, which may still train.
@@ -119,7 +119,7 @@ def check(run_dir: str, episodes: int | None = None, seed: int = 0,
 
 
 def result_path(run_dir: str, ending: str) -> str:
-  """Returns the path of a run's results; a shipped agent's are not in it."""
+  """Returns the path of a result file; a shipped agent's is elsewhere."""
   start = os.path.join(run_dir, '') if files.exists(run_dir) else f'{run_dir}_'
   return f'{start}evaluation{ending}.json'
 

@@ -49,7 +49,7 @@ def train(config: config_lib.Config | str | os.PathLike[str],
           in_process: bool = False, bindings: Mapping[str, Any] | None = None,
           callbacks: Sequence[Any] = (), allow_changes: bool = False,
           init_from: str | os.PathLike[str] | None = None) -> TrainingResult:
-  """Trains an agent on this machine, or resumes a run, as `train.sh` does.
+  """Trains an agent on this machine, or resumes a run, as `train` does.
 
   The first Ctrl-C, or SIGTERM, writes a checkpoint and then raises
   KeyboardInterrupt, or terminates. The same call with that `run_dir` resumes.
@@ -68,7 +68,7 @@ def train(config: config_lib.Config | str | os.PathLike[str],
     init_from: directory of another run, with whose parameters a new run begins.
 
   Returns:
-    How far the run is. It is done: all frames are learned from,
+    The state of the finished run: all frames are learned from,
     `ExperimentConfig.stop_at_return` is reached, or a callback has ended it.
 
   Raises:
@@ -98,7 +98,7 @@ def train(config: config_lib.Config | str | os.PathLike[str],
   source = None if init_from is None else os.path.expanduser(init_from)
   proxies.bypass()
   with local_run.begun(
-      run_dir, config, chosen, 'this process keeps its network', allow_changes,
+      run_dir, config, chosen, 'train() has no private network', allow_changes,
       source), contextlib.ExitStack() as stack:
     line = stack.enter_context(progress.ProgressLine(
         config, has_callbacks=bool(callbacks)))

@@ -81,8 +81,8 @@ class _Reader:
     if not text.strip() or (
         text.startswith(_FIRST_LINE) and _LAST_LINE not in text):
       raise config_lib.ConfigError(
-          f'{path} is empty or cut off; put back a copy; of a run, the same '
-          'training command with a new --run_dir writes one')
+          f"{path} is empty or cut off; restore a copy, or, if it is a run's, "
+          'train anew with another --run_dir')
     # Runs from before there was this option go on as they began.
     if text.startswith(_FIRST_LINE):
       self._values.setdefault('EnvironmentConfig', {})['converted'] = False
@@ -132,7 +132,7 @@ class _Reader:
       if os.path.isfile(found):
         return found
     raise config_lib.ConfigError(
-        f'cannot read {where}: there is no file {path} to include')
+        f'{where}: there is no file {path} to include; correct it')
 
   def _add(self, statement: config_parser.BindingStatement, where: str) -> None:
     selector, option = statement.selector, statement.arg_name

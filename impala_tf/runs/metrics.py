@@ -72,7 +72,7 @@ class MetricsWriter:
     try:
       action(self._events)
     except Exception as error:  # Errors of TensorFlow's files are no OSErrors.
-      logging.warning('TensorBoard gets no more rows from here: %s', error)
+      logging.warning('TensorBoard gets no further rows: %s', error)
       self._events = None  # TensorBoard's writer does not recover.
 
   def close(self) -> None:

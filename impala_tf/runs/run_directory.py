@@ -64,7 +64,7 @@ def reach(run_dir: str) -> None:
   if files.is_url(run_dir):
     if files.is_pattern(run_dir):
       raise config_lib.UserError(
-          f'{run_dir} would be a pattern for TensorFlow; choose a URL without '
+          f'TensorFlow takes {run_dir} for a glob; choose a URL without '
           '*, ?, [ and \\')
     try:
       files.reach(run_dir, _REACH_SECS)
@@ -95,7 +95,7 @@ def check_writable(path: pathlib.Path, flag: str) -> None:
       (nearest / part).exists()  # Raises for a name of more than 255 bytes.
     if nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK):
       return
-    problem = f'{nearest} is no directory, or does not allow it'
+    problem = f'{nearest} is no directory, or not writable'
   except OSError as error:
     problem = str(error.strerror)
   raise config_lib.UserError(
@@ -103,13 +103,14 @@ def check_writable(path: pathlib.Path, flag: str) -> None:
 
 
 def as_begun(config: config_lib.Config, path: str | None) -> config_lib.Config:
-  """Returns `config`, adapted by `in_units_of` to the run at `path`, if any."""
+  """Returns `config` with the `converted` of the run at `path`, if any."""
   own = config_path(None, path)
-  return config if own is None else in_units_of(config, gin_config.load(own))
+  return config if own is None else keeping_conversion(
+      config, gin_config.load(own))
 
 
-def in_units_of(config: config_lib.Config, begun: config_lib.Config
-                ) -> config_lib.Config:
+def keeping_conversion(config: config_lib.Config, begun: config_lib.Config
+                       ) -> config_lib.Config:
   """Returns `config`, with `converted` False if that of `begun` is False."""
   if begun.environment.converted:
     return config  # Else it is from before there was that option.
@@ -201,7 +202,7 @@ def _changed(path: str, config: config_lib.Config) -> Iterator[None]:
     history.add(path, changed=changes,
                 checkpoint=None if newest is None else f'ckpt-{newest}')
     _write_config(path, config)
-  print(f'Changing, as {history.path(path)} notes: {", ".join(changes)}',
+  print(f'New config (see {history.path(path)}): {", ".join(changes)}',
         flush=True)
   try:
     yield

@@ -136,7 +136,7 @@ def _check(path: pathlib.Path, config: plan_lib.SweepConfig,
         old = gin_config.load(str(task_path))
         changed.extend(
             f'{name}: {difference}' for difference in gin_config.differences(
-                old, run_directory.in_units_of(task, old)))
+                old, run_directory.keeping_conversion(task, old)))
     if changed:
       raise config_lib.UserError(
           f'{path} holds another {kind.name}: {", ".join(changed)}; give the '

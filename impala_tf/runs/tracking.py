@@ -36,8 +36,7 @@ def start(track: bool) -> None:
   # A directory called wandb, as the package leaves them, is no package.
   if spec is None or spec.origin is None:
     raise config_lib.UserError(
-        "--track needs the package wandb: pip install -c constraints.txt -e "
-        "'.[wandb]'")
+        "--track needs the package wandb: pip install 'impala_tf[wandb]'")
   read, stdin = os.pipe()
   # Not by `subprocess`, which would collect the exit status unseen.
   pid = os.posix_spawn(

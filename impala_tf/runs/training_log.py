@@ -67,10 +67,10 @@ class EpisodeWindow:
   """
 
   def __init__(self, size: int, num_envs: int = 0, is_resumed: bool = False):
-    """Starts an empty window on the games of `num_envs` environments.
+    """Starts an empty window of at most `size` episodes.
 
-    All environments begin a game at once, and the first to end are short ones.
-    If the run `is_resumed` they are left out: its earlier rows are better.
+    Short games end first after all `num_envs` environments start. If the run
+    `is_resumed`, the first `num_envs` episodes are left out for this reason.
     """
     self._values: dict[str, collections.deque[float]] = collections.defaultdict(
         lambda: collections.deque(maxlen=size))

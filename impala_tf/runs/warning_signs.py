@@ -43,9 +43,9 @@ class WarningSigns:
     size, limit = row.get('value_size'), self._limit(row)
     if size is not None and limit is not None and size > limit:
       found['values'] = (
-          f'values run away ({size:.1g} on average, which no return can be): a '
-          'time limit that can be seen in observations must be an end, '
-          '`terminated` and not `truncated` (docs/own_environment.md); else '
+          f'values diverge ({size:.1g} on average, beyond any possible return):'
+          ' if observations show the time limit, return `terminated`, not '
+          '`truncated` (docs/own_environment.md); else '
           'lower OptimizerConfig.learning_rate')
     texts = [text for sign, text in found.items() if sign not in self._reported]
     self._reported.update(found)

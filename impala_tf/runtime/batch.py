@@ -67,7 +67,7 @@ class Turns:
   def begin(self, name: str) -> None:
     """Is called before a program starts."""
 
-  def is_over(self, name: str, waiting: Sequence[str]) -> bool:
+  def should_yield(self, name: str, waiting: Sequence[str]) -> bool:
     """Returns whether a running program should stop for a waiting program."""
     del name, waiting
     return False
@@ -78,13 +78,13 @@ IN_ORDER = Turns()
 
 class _Job(supervisor.Peer):
   """A program with limits on its deaths, and on losses of its node."""
-  rests = False  # Whether it was asked to make room for another.
+  is_yielding = False  # Whether it was asked to make room for another.
 
   def __init__(self, program: program_lib.Program, command: Sequence[str],
                turns: Turns):
 
     def begin(unused_num_starts):
-      self.rests = False
+      self.is_yielding = False
       turns.begin(program.name)
       return command
 
@@ -187,7 +187,7 @@ class Batch:
     if program.state is State.ENDED:
       is_stopping = self._signals.first is not None
       ended = _ended(program, is_stopping)
-      if job.rests and ended.was_stopped:
+      if job.is_yielding and ended.was_stopped:
         program.withdraw()
         self._waiting.append(name)
         self._resting[name] = self._jobs.pop(name)
@@ -196,8 +196,8 @@ class Batch:
         self._end(name, ended, on_end)
         return
     elif program.state is State.RUNNING and self._waiting and (
-        not job.rests and turns.is_over(name, self._waiting)):
-      job.rests = True
+        not job.is_yielding and turns.should_yield(name, self._waiting)):
+      job.is_yielding = True
       program.send(signal.SIGTERM)
     try:
       job.tend()

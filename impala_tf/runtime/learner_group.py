@@ -93,7 +93,7 @@ class Learners:
     """Raises UserError if learners differ in config, threads or precision."""
     self._require_equal(
         'another config', int(config_lib.full_fingerprint(config), 16),
-        "start all with the same, and with the chief's --run_dir, whose "
+        "start all with one config and learner 0's --run_dir, whose "
         'config.gin may set EnvironmentConfig.converted')
     # Threads that share a sum change the order in which it is rounded.
     self._require_equal('another number of threads', num_threads,

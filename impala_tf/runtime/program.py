@@ -98,7 +98,7 @@ class Program:
     if code is not None and code < 0:
       return f'was killed by {signal.Signals(-code).name}'
     if code == 0:
-      return 'ended with exit code 0, but without an answer'
+      return 'ended with exit code 0 before it was done'
     return f'ended with exit code {code}'
 
   def check(self) -> None:

@@ -18,7 +18,7 @@ EVALUATOR = 'evaluator'  # Name of the program.
 _STOP_SECS = 8.  # Ctrl-C promises to end within 10.
 
 
-class Learners:
+class LearnerPrograms:
   """The learners of a run, mostly one: all of them run, or none.
 
   They may need each other's addresses, so none starts before all are placed.
@@ -143,7 +143,7 @@ class Peer:
 class Supervisor:
   """Keeps learners and their peers alive until the learners are done."""
 
-  def __init__(self, learners: Learners,
+  def __init__(self, learners: LearnerPrograms,
                make_program: Callable[[str], program_lib.Program],
                actor_command: Callable[[int, int], Sequence[str]],
                num_actors: int,
@@ -151,8 +151,8 @@ class Supervisor:
                poll_secs: float):
     """Prepares the learners' peers: the actors and the evaluator.
 
-    Commands of actors are made from task and earlier starts, of an evaluator
-    from the latter. Each may restart as often as learners together.
+    `actor_command` gets task and number of earlier starts, `evaluator_command`
+    only the latter. Each peer may restart as often as the learners together.
     """
 
     def make_peer(name, command, is_needed=True, first_words=''):

@@ -160,15 +160,15 @@ def restore(parts: Mapping[str, tf.Module], paths: Sequence[str], whole: bool,
       if files.is_url(path) and isinstance(error, _NO_ANSWER):
         raise files.RemoteError(
             errno.EIO, f'{path}: {files.one_line(error)}') from error
-      logging.error('Checkpoint %s is damaged, trying the one before: %s',
+      logging.error('Checkpoint %s cannot be restored: %s',
                     path, files.one_line(error, 200))
   if not paths:
     return None
   where = os.path.dirname(paths[0])
   if only_to_play == list(paths):
     raise config_lib.UserError(
-        f'{where} holds an agent to be played, without what training goes on '
-        'from; begin another run with --init_from')
+        f'{where} holds an exported agent, without the optimiser; begin a new '
+        'run with --init_from')
   which = f'the only checkpoint in {where} is'
   if len(paths) > 1:
     which = f'all {len(paths)} checkpoints in {where} are'

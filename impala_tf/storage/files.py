@@ -109,8 +109,8 @@ def _check_scheme(url: str) -> None:
       raise RemoteError(
           errno.EPROTONOSUPPORT,
           f'TensorFlow here opens {known} and paths, but not {_scheme(url)}://;'
-          ' install tensorflow-io (docs/cluster.md), or mount it and give the '
-          'path of that')
+          ' install tensorflow-io (docs/cluster.md), or mount the store and '
+          'give its path')
   _opened.add(_scheme(url))
 
 

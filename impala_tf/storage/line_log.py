@@ -65,7 +65,7 @@ class _RemoteAppender:
       files.write(self._path, content)
       self._num_written = len(content)
     except OSError as error:
-      logging.warning('Lines are not yet in %s: %s', self._path, error)
+      logging.warning('Not yet in %s, retrying: %s', self._path, error)
 
   def close(self) -> None:
     """Waits until all lines are written; warns if they cannot be."""

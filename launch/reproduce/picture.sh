@@ -2,7 +2,7 @@
 # Makes the runs of a picture in docs/ or lab/reports/, evaluates and draws them.
 # Usage: launch/reproduce/picture.sh PICTURE [RUNS_DIR [BINDING]...]
 # PICTURE is atari_games (14 hours of two cores), seven_games (an hour), dmlab (10 hours; it
-# needs DeepMind Lab), vizdoom (an hour of one core) or minigrid_fetch (half an hour of
+# needs DeepMind Lab), vizdoom (two hours of one core) or minigrid_fetch (three hours of
 # one), each with evaluations on top. Each BINDING replaces a value of all its runs, as in
 # 'ExperimentConfig.total_frames = 100_000'. Without RUNS_DIR: runs/PICTURE, with a
 # directory a run, and in report/ their curves and scores. Interrupted, the same command

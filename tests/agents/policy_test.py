@@ -244,7 +244,7 @@ def _played(tmp_path):
     env = gym.GymEnvironment('Room-v0', 1, seed=0, converted=converted,
                              pictures=True, kwargs=kwargs)
     if not converted:  # As the factory does.
-      env.take_simulators_units()
+      env.disable_conversions()
     config = config_lib.AgentConfig(torso='auto', hidden_size=4)
     agent = experiment.make_agent(config_lib.Config(agent=config), env)
     saved.export_agent(saved.LoadedAgent(
@@ -302,7 +302,7 @@ def test_environment_for_policies_leaves_scaling_to_them(played, shape):
   policy, env = played(space, gymnasium.spaces.Box(-1, 1, (2,), np.float64))
   action = policy.act(space.sample())
   policy.reset()
-  env.take_simulators_units()
+  env.disable_conversions()
   np.testing.assert_allclose(
       policy.act(env.reset().observation)[0], action, rtol=1e-5)
 

@@ -206,7 +206,7 @@ class _Own(agent_lib.Agent):
 
 @pytest.mark.parametrize('change, words', [
     ('nonsense', 'is damaged'),
-    ({'kind': _Own.kind}, "of the class '_Own', which can't be loaded"),
+    ({'kind': _Own.kind}, "class '_Own', a user's, cannot be loaded"),
     ({'config': {'torso': "__import__('os').abort()"}},
      'import.* is known once the file that registers it was imported'),
     ({'config': {'__class__': 'os.system'}}, 'is damaged'),

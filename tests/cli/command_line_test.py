@@ -62,9 +62,9 @@ def test_config_is_an_argument_or_a_flag_but_not_both(refused, program, needed):
   for form in ('a.gin', '--config=a.gin'):
     assert 'there is no file a.gin' in refused(program.main, *needed, form)
   line = refused(program.main, *needed, '--config=b.gin', 'a.gin')
-  assert '--config is there twice, as b.gin and as a.gin; leave one' in line
+  assert '--config is given twice, as b.gin and as a.gin; leave one' in line
   line = refused(program.main, *needed, '--config=a.gin', '--config=b.gin')
-  assert '--config is there twice' in line
+  assert '--config is given twice' in line
   line = refused(program.main, *needed, 'a.gin', 'b.gin')
   assert "the argument 'b.gin' is one too many" in line
 

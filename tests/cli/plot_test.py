@@ -98,7 +98,7 @@ def test_pattern_of_seeds_is_one_curve_with_an_interval(tmp_path, call, capsys):
     (['--group_by=seed'], 'config.gin, which says how to group'),
     (['--confidence=1'], '--confidence must be'),
     (['no/such/run'], 'there is no run no/such/run'),
-    (['empty'], 'empty has no episode_return beside frames in its metrics.')])
+    (['empty'], 'empty: no row of metrics.jsonl has episode_return and fr')])
 def test_bad_flag_is_refused_in_one_line(
     runs, tmp_path, monkeypatch, refused, arguments, words):
   work = tmp_path / 'work'

@@ -129,7 +129,7 @@ def test_populations_train_one_after_the_other(tmp_path):
       file.write(json.dumps({'frames': frames}) + '\n')
     populations.publish(run_dirs[member], populations.Published(
         evolution, frames, 0.5, 'published', {}))
-    return turns.is_over(member, waiting)
+    return turns.should_yield(member, waiting)
 
   choose(xa)
   choose(xb)

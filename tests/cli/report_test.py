@@ -221,7 +221,7 @@ def test_bad_run_is_refused_in_one_line(runs, tmp_path, refused, spoil, words):
 
 @pytest.mark.parametrize('arguments, words', [
     (['{runs}/expert', '--output={runs}/expert/config.gin'],
-     'is no directory, or does not allow it); choose another --output'),
+     'is no directory, or not writable); choose another --output'),
     (['{runs}/expert', '--output=report.pdf'],
      '--output is a directory, which gets report.md and pictures'),
     (['{runs}/none'], 'there is no run')])

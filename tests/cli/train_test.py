@@ -52,7 +52,7 @@ def _all_pids(run_dir):
      'LearnerConfig.batch_size must be at least 1, but is 0'),
     (['--profile', runs.bind('ActorConfig.synchronisation', 'step'),
       runs.bind('ActorConfig.num_envs', 8)],
-     "--profile .*ActorConfig.synchronisation = 'step' none do; leave it out"),
+     "--profile .*ActorConfig.synchronisation = 'step' there are none; leave"),
     (['--profile', runs.bind('ExperimentConfig.algorithm', 'a3c'),
       runs.bind('ImpalaConfig.correction', 'none')],
      "with ExperimentConfig.algorithm = 'a3c' .*; leave it out"),

@@ -28,7 +28,7 @@ def test_run_that_has_begun_is_left_alone(tmp_path, capsys):
   beginning.warm_start(str(tmp_path), None, resuming=True)
   assert not capsys.readouterr().out
   beginning.warm_start(str(tmp_path), '/no/such/run', resuming=True)
-  assert 'left out: the run has begun already' in capsys.readouterr().out
+  assert 'ignored: the run has begun already' in capsys.readouterr().out
   assert not history.read(str(tmp_path))
 
 

@@ -65,7 +65,7 @@ _MEMBER = config.PopulationConfig(members='a,b', adapted='max_gradient_norm')
     (_of(population=_MEMBER, learner=config.LearnerConfig(num_learners=2)),
      ('PopulationConfig.members is for a single', 'num_learners = 1')),
     (_of(population=_MEMBER),
-     ('max_gradient_norm', 'no threshold; leave one of them out')),
+     ('max_gradient_norm', 'is None; set it to a number')),
     *(((lambda members=members: config.PopulationConfig(members=members)),
        ('two or more different names',)) for members in (
            'a', 'a,b,a', 'a,../b')),

@@ -171,7 +171,7 @@ def test_missing_mujoco_is_named_with_the_extra(monkeypatch):
     if name.startswith('gymnasium.envs.mujoco'):
       monkeypatch.delitem(sys.modules, name)
   monkeypatch.setitem(sys.modules, 'mujoco', None)
-  with pytest.raises(config.ConfigError, match=r"-e '\.\[mujoco\]'"):
+  with pytest.raises(config.ConfigError, match=r"'impala_tf\[mujoco\]'"):
     gym.GymEnvironment('InvertedPendulum-v5', 2, seed=0)
 
 
@@ -647,7 +647,7 @@ def test_channels_that_are_moved_and_pictures_that_policies_scale(make):
     assert env.observation_spec().shape == (10, 10, 4)
     assert len(env.remarks) == number
     np.testing.assert_array_equal(env.reset().observation, 255)
-    env.take_simulators_units()
+    env.disable_conversions()
     # A policy scales what has the shape of the space.
     np.testing.assert_array_equal(env.reset().observation, 255 if number else 1)
     for converted in True, False:

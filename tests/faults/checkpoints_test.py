@@ -210,7 +210,7 @@ def test_new_run_on_a_full_or_read_only_disk_is_refused(tmp_path):
   disk = tmp_path / 'disk'
   with _mounted(disk, 1):
     _fill(disk, leave=0)
-    for words in 'No space left', 'does not allow it':
+    for words in 'No space left', 'not writable':
       line = programs.error_line(programs.run(
           'impala_tf', 'train', *programs.CATCH, f'--run_dir={disk}/run'))
       assert 'cannot be written' in line and words in line

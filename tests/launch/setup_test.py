@@ -370,7 +370,7 @@ def test_checkout_that_python_cannot_search_is_refused(machine):
   machine.root = machine.root.rename(machine.root.with_name('a:b'))
   machine.add_python('python3.11')
   code, (line,) = machine.run()
-  assert code == 2 and f'{machine.root}, since a colon' in line
+  assert code == 2 and f'colon in {machine.root} breaks' in line
   assert not machine.calls('python3.11')
 
 

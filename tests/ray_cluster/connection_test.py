@@ -87,4 +87,4 @@ def test_later_failure_of_ray_ends_the_run(monkeypatch):
 
 def test_missing_ray_is_an_extra(monkeypatch):
   monkeypatch.setitem(sys.modules, 'ray', None)
-  assert "-e '.[ray]'" in _refusal('auto')
+  assert "pip install 'impala_tf[ray]'" in _refusal('auto')

@@ -108,7 +108,7 @@ def test_value_that_refers_to_itself_is_refused(tmp_path):
 
 @pytest.mark.parametrize('keep', [0, 0.2, 0.999])
 def test_config_that_lost_its_end_is_refused(refused, tmp_path, keep):
-  words = 'config.gin is empty or cut off; put back a copy'
+  words = 'config.gin is empty or cut off; restore a copy'
   whole = gin_config.dumps(config_lib.Config())
   text = whole[:int(keep * len(whole))]
   (tmp_path / 'config.gin').write_text(text)

@@ -159,7 +159,7 @@ def test_allowed_changes_are_written_noted_and_said(tmp_path, capsys):
   assert started['commit'] == begun['commit'] and started['command']
   assert entry['changed'] == [change] and entry['checkpoint'] == 'ckpt-12'
   assert capsys.readouterr().out == (
-      f'Changing, as {tmp_path}/history.jsonl notes: {change}\n')
+      f'New config (see {tmp_path}/history.jsonl): {change}\n')
   with run_directory.claim(str(tmp_path), CHANGED):  # It is the run's own now.
     pass
   assert _num_changes(tmp_path) == 1
@@ -228,7 +228,7 @@ def test_path_that_cannot_be_a_directory_is_refused(tmp_path, path):
 
 
 def test_url_that_would_be_a_pattern_is_refused(tmp_path):
-  _refused(f'ram:/{tmp_path}/a[0]', CONFIG, 'would be a pattern')
+  _refused(f'ram:/{tmp_path}/a[0]', CONFIG, 'for a glob')
   assert not files.exists(f'ram:/{tmp_path}')
 
 

@@ -49,7 +49,7 @@ def test_values_beyond_any_return_are_warned_of_once(clipping, limit):
   signs = _signs(discount=.9, reward_clipping=clipping)
   assert not _warnings(signs, [{**row, 'value_size': .99 * limit}] * 3)
   (_, text), = _warnings(signs, [{**row, 'value_size': 1.01 * limit}] * 3)
-  assert 'values run away' in text and '`terminated`' in text
+  assert 'values diverge' in text and '`terminated`' in text
 
 
 _OF_TWO_STEPS = {'episode_return': 2., 'episode_steps': 2.}

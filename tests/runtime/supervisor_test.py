@@ -24,7 +24,7 @@ make_program = functools.partial(
     launcher=[sys.executable, '-c'])
 try:
   signum = supervisor.Supervisor(
-      supervisor.Learners(len(learners), make_program, *limits,
+      supervisor.LearnerPrograms(len(learners), make_program, *limits,
                           lambda: learners),
       make_program, lambda task, attempt: [*actor, str(task), str(attempt)],
       num_actors,
@@ -181,7 +181,7 @@ def test_simulators_of_killed_actors_end_with_them(supervise):
 @pytest.mark.parametrize('exit_code, words', [
     (7, 'ended with exit code 7'), (None, 'was killed by SIGKILL'),
     # By the code of a user's environment.
-    (0, 'ended with exit code 0, but without an answer')])
+    (0, 'ended with exit code 0 before it was done')])
 def test_dead_learner_ends_all_with_its_last_words(supervise, exit_code, words):
   run = supervise(_WAIT_FOR_END, _STAY)
   run.wait_for_start('actor_0')

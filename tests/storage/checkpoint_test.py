@@ -86,7 +86,7 @@ def test_damaged_newest_is_said_and_the_one_before_taken(
   damage(*saved_parts.checkpoint_files(tmp_path, 12))
   parts = _check_restored(tmp_path, 'ckpt-5', saved[5])
   message, = [r.getMessage() for r in caplog.records if r.levelname == 'ERROR']
-  assert 'ckpt-12 is damaged, trying the one before' in message
+  assert 'ckpt-12 cannot be restored' in message
   assert '\n' not in message
   # The next one, learned anew, is the newest.
   values = parts.randomise(13)
@@ -232,7 +232,7 @@ def test_only_optional_parts_may_be_missing(tmp_path):
   saved_parts.assert_equal(parts.values()[:-4], values[:-4])
   assert float(parts.learner.hyperparameters.learning_rate) == rate
   checkpoint.Checkpointer(str(tmp_path), 1, **some).save(8)
-  with pytest.raises(config_lib.UserError, match='to be played, without'):
+  with pytest.raises(config_lib.UserError, match='holds an exported agent'):
     saved_parts.Parts(tmp_path).checkpointer.restore()
 
 

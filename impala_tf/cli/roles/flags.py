@@ -15,7 +15,7 @@ from impala_tf.runtime import ports
 from impala_tf.runtime import waiting
 from impala_tf.runtime import wording
 
-# Flags of certain roles, and these.
+# Flags that only some roles have, and the names of these roles.
 _ROLES_OF = {'allow_changes': 'learner', 'init_from': 'learner',
              'learners': 'learner', 'output': 'evaluator',
              'seed': 'actor and evaluator', 'profile': 'learner and actor',
@@ -56,7 +56,7 @@ def make_parser(description: str) -> argparse.ArgumentParser:
   parser.add_argument('--output', metavar='DIR',
                       help='evaluator: writes there instead')
   parser.add_argument('--wait_secs', type=float, default=waiting.LIMIT_SECS,
-                      help='for a peer at most, at the start and later '
+                      help='longest wait for a peer, at any time '
                       '(default: %(default)g)')
   parser.add_argument('--seed', type=int, help='actor, evaluator: of games and '
                       'actions (default: another each time)')
@@ -64,11 +64,11 @@ def make_parser(description: str) -> argparse.ArgumentParser:
                       help='learner, actor: record what time goes to, in '
                       '--run_dir')
   parser.add_argument('--core', type=int,
-                      help='actor of train.sh: stays on the core of this '
+                      help='actor of `train`: stays on the core of this '
                       'number (default: moves freely)')
   parser.add_argument('--supervised', action='store_true',
-                      help='as a child of train.sh: the run directory is '
-                      'claimed, and the end of standard input ends it')
+                      help='for `train` only: the run directory is claimed '
+                      'already; ends with its standard input')
   return parser
 
 
@@ -88,7 +88,7 @@ def add_run(parser: argparse.ArgumentParser, roles: str = '') -> None:
                       help=f'{roles}where the replay is that several agents '
                       "share (default: in the learner's own server)")
   parser.add_argument('--agent', type=int,
-                      help=f'{roles}its number among these agents, from 0 on')
+                      help=f"{roles}this agent's number among them, from 0 on")
 
 
 def add_training(parser: command_line.Parser, default: str = '') -> None:
@@ -139,7 +139,7 @@ def load_config(args: argparse.Namespace, default: str | None = None
       gin_config.load(path, args.gin_binding), args.run_dir)
   if config.experiment.in_process and default is None:
     raise config_lib.UserError(
-        'ExperimentConfig.in_process leaves no roles to others; set it to '
+        'ExperimentConfig.in_process runs all roles in one; set it to '
         f'False, or use {wording.command("train")}')
   beginning.check_names(config)
   check_sharing(args)
@@ -195,7 +195,7 @@ def check(args: argparse.Namespace) -> None:
   # By hand it starts over as the same process, and would count one core.
   if args.core is not None and not args.supervised:
     raise config_lib.UserError(
-        '--core is for actors that train.sh starts; leave it out')
+        '--core is for actors that `train` starts; leave it out')
   config_lib.check_range('--task', args.task, at_least=0)
   config_lib.check_range('--seed', args.seed, at_least=0)
   config_lib.check_range('--wait_secs', args.wait_secs, above=0)

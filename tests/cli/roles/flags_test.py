@@ -23,7 +23,7 @@ _TWO_LEARNERS = ('--gin_binding=LearnerConfig.num_learners = 2',
     (['actor', '--allow_changes'], '--allow_changes is for learner; leave'),
     (['learner', '--seed=0'], '--seed is for actor and evaluator; leave'),
     (['actor', '--core=0'],
-     '--core is for actors that train.sh starts; leave it out'),
+     '--core is for actors that `train` starts; leave it out'),
     (['evaluator', '--supervised', '--core=0'], '--core is for actor; leave'),
     (['evaluator'], 'needs --run_dir, or --output'),
     (['learner'], 'a config is needed; give what to train, such as configs/'),
@@ -55,7 +55,7 @@ _TWO_LEARNERS = ('--gin_binding=LearnerConfig.num_learners = 2',
      "ReplayConfig.sampling is 'priorities', but a replay that agents share"),
     (['learner', '--run_dir=runs/no/such'], 'or --run_dir of a run to be'),
     (['learner', _CONFIG, '--gin_binding=ExperimentConfig.in_process = True'],
-     'leaves no roles')])
+     'runs all roles in one')])
 def test_bad_flag_is_refused_in_one_line(refused, arguments, words):
   name, *more = arguments
   args = flags.make_parser('').parse_args([name, '--address=x:1', *more])
