@@ -50,9 +50,9 @@ class EnvOutput(NamedTuple):
     observation: one array; see `Unroll` for stacked frames.
     episode_return: float32, sum of raw rewards of the episode so far; on a
       FIRST row that of the whole episode that has just ended.
-    episode_steps: int32, agent steps of the episode; the reset after a LAST row
-      does not count. On a FIRST row, 0 means that the simulator failed and the
-      episode before is lost.
+    episode_steps: int32, agent steps of the same episode as `episode_return`;
+      the reset after a LAST row does not count. On a FIRST row, 0 means that
+      the simulator failed and the episode before is lost.
     instruction: int32 [..., L], `word_ids.word_ids` of the level's instruction
       at x_t, zeros after the last word; () if instructions are not read.
     features: float32 [..., F], numbers observed beside an image, or ().

@@ -53,10 +53,6 @@ class Agent(tf.Module):
 
   kind = 'actor_critic'
 
-  def __init_subclass__(cls) -> None:
-    # So that `saved` does not load a user's subclass as a plain `Agent`.
-    cls.kind = cls.__dict__.get('kind', cls.__name__)
-
   def __init__(self, distribution: distributions.Distribution,
                config: config_lib.AgentConfig, precision: str = 'float32',
                compiled: bool = False, num_tasks: int | None = None):
@@ -157,7 +153,8 @@ class Agent(tf.Module):
         raise config_lib.ConfigError(
             f'the torso {self._torso_name!r} uses a variable {variable.name!r} '
             'that would not be trained, since it is in no tf.Module of the '
-            "torso's; make each class that holds layers a tf.Module")
+            "torso's; make each class that holds layers a tf.Module, or the "
+            'variable trainable=False')
 
   def _make_encoders(self, observation_spec: dm_env.specs.Array,
                      num_features: int) -> None:

@@ -48,6 +48,8 @@ def describe_agent(run_dir: str, agent: agent_lib.Agent,
       'config': dataclasses.asdict(config),
       'num_tasks': agent.num_tasks,
       'kind': agent.kind,
+      'own_class': (None if type(agent) in _KINDS.values()
+                    else type(agent).__name__),
       'interface': dict(interface),
       'parameters': 'float16' if is_float16 else _DEFAULT_TYPE,
   }
@@ -81,7 +83,8 @@ def _refuse_another(run_dir: str, description: dict[str, Any]) -> None:
   new = {**description, **description['config']}
   changes = [f'{name} {old.get(name)!r} and not {value!r}'
              for name, value in new.items()
-             if name not in ('config', 'interface') and value != old.get(name)]
+             if name not in ('config', 'interface', 'own_class')
+             and value != old.get(name)]
   if changes:
     raise config_lib.UserError(
         f'{directory} holds checkpoints of an agent with {", ".join(changes)}; '
@@ -136,18 +139,19 @@ def load_agent(run_dir: str,
   try:
     description = json.loads(files.read(path))
     config = config_lib.AgentConfig(**description['config'])
-    kind = description.get('kind', agent_lib.Agent.kind)
-    if kind not in _KINDS:
-      raise config_lib.UserError(
-          f"{path}: agents of the class {kind!r}, a user's, cannot be loaded")
-    agent = _KINDS[kind](_distribution(description), config,
-                         num_tasks=description.get('num_tasks'))
+    own_class = description.get('own_class')
+    make = _KINDS[description.get('kind', agent_lib.Agent.kind)]
+    agent = make(_distribution(description), config,
+                 num_tasks=description.get('num_tasks'))
     spec = dm_env.specs.Array(tuple(description['observation_shape']),
                               description['observation_dtype'])
   except (ValueError, KeyError, TypeError) as error:
     raise config_lib.UserError(
         f'{path} is damaged ({error}); training that is resumed writes it again'
     ) from error
+  if own_class:
+    raise config_lib.UserError(
+        f"{path}: agents of the class {own_class}, a user's, cannot be loaded")
   try:
     torsos.check(config.torso)
   except config_lib.ConfigError as error:

@@ -3,7 +3,7 @@
 The file has the form of a sweep's: each task, variant and seed has a
 population, with a member for each setting. Members are training runs that copy
 better ones and change their hyper-parameters meanwhile (appendix F of the
-paper). If fewer --jobs than members run at once, members take turns.
+paper). If --jobs is below the number of members, these take turns.
 After a decision a member makes room for the one with the fewest frames. Members
 that share a replay train all at once. Populations train one after the other.
 The same command resumes. If some members fail, the others are run to their

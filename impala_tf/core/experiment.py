@@ -59,6 +59,7 @@ def make_agent(config: config_lib.Config, environment: AnyEnvironment,
                compiled: bool = False) -> agent_lib.Agent:
   """Makes an agent with fresh parameters, the same for the same seed."""
   tf.random.set_seed(config.experiment.seed)
+  state = random.getstate()
   random.seed(config.experiment.seed)  # Keras draws from it.
   agent = algorithms.get(config).make_agent(
       config, distributions.of_actions(environment.action_spec()), precision,
@@ -68,6 +69,7 @@ def make_agent(config: config_lib.Config, environment: AnyEnvironment,
   agent.build(environment.observation_spec(),
               num_features=features.shape[0] if features else 0,
               has_action_mask=bool(side_channels.action_mask))
+  random.setstate(state)  # Environments may draw from it, too.
   return agent
 
 

@@ -216,7 +216,7 @@ class GymEnvironment(serial.SerialEnvironment):
       else:  # Action values of the last observation are masked by it.
         with contextlib.suppress(spaces.SpaceError):
           self.action_mask[i] = spaces.flat_mask(mask, self._num_values)
-    elif spaces.MASK in info:
+    elif self._is_discrete and spaces.MASK in info:
       self._warn_once(spaces.MASK, f'{spaces.MASK} in the info is ignored, '
                       'since no first reset had one')
     return observed.observation

@@ -103,7 +103,7 @@ def check_writable(path: pathlib.Path, flag: str) -> None:
 
 
 def as_begun(config: config_lib.Config, path: str | None) -> config_lib.Config:
-  """Returns `config` with the `converted` of the run at `path`, if any."""
+  """Returns `config`, with `converted` False if the run at `path` has that."""
   own = config_path(None, path)
   return config if own is None else keeping_conversion(
       config, gin_config.load(own))

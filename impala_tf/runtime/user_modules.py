@@ -32,16 +32,16 @@ def load(sources: Sequence[str]) -> None:
   if a module does not exist or raises an error.
   """
   global _importing
-  for source in sources:
+  for source in [sources] if isinstance(sources, str) else sources:
     name, where = _find(source)
-    _importing = where
+    before, _importing = _importing, where
     try:
       importlib.import_module(name)
     except (Exception, SystemExit) as error:  # Their code may raise anything.
       raise config_lib.UserError(
           f'--import: {_explain(error, where)}') from error
     finally:
-      _importing = None
+      _importing = before
     _sources[name] = where
 
 
@@ -80,7 +80,7 @@ def share(name: str, what: str) -> None:
       raise config_lib.UserError(
           f'{what} was registered in a notebook, by python -c or from standard '
           'input, which other processes cannot import; put that into a .py '
-          'file and import it, or train with in_process=True')
+          'file and import it, or train with in_process=True alone')
     if os.path.basename(path) != '__init__.py':
       name, source = _find(os.path.abspath(path))
   _sources[name] = source

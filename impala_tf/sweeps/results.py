@@ -149,6 +149,6 @@ def from_csv(text: str) -> list[Result]:
       found.append(Result(run, line['status'], line['error'], **values))
     except (KeyError, TypeError, ValueError, SyntaxError) as error:
       raise config_lib.ConfigError(
-          f'results.csv, run {len(found) + 1}: {error!r}; remove that line'
+          f'a table of results, run {len(found) + 1}: {error!r}; correct it'
       ) from error
   return found

@@ -204,9 +204,17 @@ class _Own(agent_lib.Agent):
   """An agent of a user's algorithm."""
 
 
+def test_agent_of_a_users_class_is_not_taken_for_another(tmp_path):
+  parts = saved_parts.Parts(tmp_path)
+  parts.learner.agent.__class__ = _Own
+  saved_parts.describe(tmp_path, parts)
+  with pytest.raises(config_lib.UserError, match=(
+      "agent.json: agents of the class _Own, a user's, cannot be loaded")):
+    saved.load_agent(str(tmp_path))
+
+
 @pytest.mark.parametrize('change, words', [
     ('nonsense', 'is damaged'),
-    ({'kind': _Own.kind}, "class '_Own', a user's, cannot be loaded"),
     ({'config': {'torso': "__import__('os').abort()"}},
      'import.* is known once the file that registers it was imported'),
     ({'config': {'__class__': 'os.system'}}, 'is damaged'),

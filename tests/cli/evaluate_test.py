@@ -412,4 +412,3 @@ def test_bad_flag_is_refused_in_one_line(tmp_path, refused, arguments, words):
   arguments = [a.format(run=tmp_path) for a in arguments]
   assert words in refused(evaluate.main, tmp_path, *arguments)
   assert [p.name for p in tmp_path.iterdir()] == ['config.gin']
-

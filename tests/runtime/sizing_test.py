@@ -140,7 +140,7 @@ def test_numbers_that_do_not_go_together_are_refused(config, words):
             '', 'learner threads? each .*, shared by 2 learners; ']),
     (_of_torso('mlp'), ['', '16 to 256, ', '']),
     (_of_torso('mine'), ['', '16 to 32, ', '']),
-    (_of_levels(_SIX), ['', '6 levels share them', '']),
+    (_of_levels(_SIX), ['', '6 levels have equal shares', '']),
     (_of_levels('catch', env_processes=2),
      ['cores? with 2 environment processes for each',
       r'2 environment processes each \(as configured\)', '', '']),

@@ -105,5 +105,5 @@ def test_table_from_before_updates_were_counted_is_read():
     'task,variant,setting,seed,status,error\ncatch,x,s,one,finished,\n',
     'task,variant,setting,seed,status,error,A.b\ncatch,x,s,1,finished,,nope\n'])
 def test_other_table_is_refused(text):
-  with pytest.raises(config_lib.ConfigError, match='results.csv, run 1'):
+  with pytest.raises(config_lib.ConfigError, match='results, run 1'):
     results_lib.from_csv(text)

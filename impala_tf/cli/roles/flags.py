@@ -139,7 +139,7 @@ def load_config(args: argparse.Namespace, default: str | None = None
       gin_config.load(path, args.gin_binding), args.run_dir)
   if config.experiment.in_process and default is None:
     raise config_lib.UserError(
-        'ExperimentConfig.in_process runs all roles in one; set it to '
+        'ExperimentConfig.in_process runs all roles in one process; set it to '
         f'False, or use {wording.command("train")}')
   beginning.check_names(config)
   check_sharing(args)
