@@ -28,7 +28,7 @@ _ALIGNMENT = 64  # Bytes at which vectors begin, which are copied faster so.
 _BLOCK = 32 * 1024  # Numbers that stay in a core's cache meanwhile.
 # Records wait in a ring: seconds of play, while a checkpoint is written.
 _NUM_RECORDS = 4096
-RECORD_BYTES = 2048  # With the length at its beginning; 1,100 are needed.
+RECORD_BYTES = 2048  # With the length at its beginning; A3C takes some 550.
 _LENGTH_BYTES = 8  # At the beginning of each record.
 
 # Takes a step in place: parameters, the optimiser's memory of them, their
