@@ -4,9 +4,8 @@
 
 prints each finding as FILE:LINE: TEXT, and ends with 1 if there is one. It
 reads docstrings and comments of Python files, comments of configs, and the text
-of Markdown pages. Directories are read whole, without `lab/reports`, which
-keeps measurements in the words of their day. Checkers such as vale and
-proselint do not read docstrings by section, and know none of these phrases.
+of Markdown pages. Checkers such as vale and proselint do not read docstrings by
+section, and know none of these phrases.
 """
 
 import ast
@@ -125,8 +124,7 @@ def main(paths: Sequence[str]) -> int:
   """Prints the findings in files and directories; returns the exit code."""
   files = [file for path in map(pathlib.Path, paths)
            for file in (sorted(path.rglob('*')) if path.is_dir() else [path])
-           if file.suffix in ('.py', '.md', '.gin')
-           and 'reports' not in file.parts]
+           if file.suffix in ('.py', '.md', '.gin')]
   found = [finding for file in files for finding in findings(str(file))]
   for finding in found:
     print(finding)

@@ -31,7 +31,8 @@ say() { echo "setup: $*" >&2 || :; }  # Standard error may be closed.
 logged() {
   local log="$1" cause
   shift
-  "$@" >> "$log" 2>&1 < /dev/null && return
+  # The user's settings of pip are not for an environment.
+  env -u PYTHONPATH PIP_USER=0 "$@" >> "$log" 2>&1 < /dev/null && return
   cause="$(grep -i -m 1 '^error' "$log")" || cause="$(tail -n 1 "$log")"
   say "failed: ${cause:-$1}; the whole log is $log"
   exit 1
@@ -201,7 +202,9 @@ remove_old() {
   done
 }
 
-list_packages() { "$1/bin/python" -m pip freeze --exclude impala_tf; }
+list_packages() {
+  env -u PYTHONPATH "$1/bin/python" -m pip freeze --exclude impala_tf
+}
 
 # Names packages that somebody installed into the old environment and that the
 # new one lacks.
@@ -229,13 +232,13 @@ install() {
   find_python
   # Not if pip has an index of its own, which uv would not know.
   if [[ -z "$uv" ]] && may_fetch &&
-    ! "$python" -m pip config list 2> /dev/null | grep -q '\.index-url='; then
+    ! "$python" -m pip config list 2> /dev/null | grep '\.index-url=' > /dev/null; then
     fetch_uv
   fi
   # The GPU build is twice as large, and without a GPU no faster. A machine
   # that makes images for others has none itself.
-  extra="${IMPALA_TF_EXTRA:-cpu}"
-  if command -v nvidia-smi > /dev/null; then extra=gpu; fi
+  if command -v nvidia-smi > /dev/null; then extra=gpu; else extra=cpu; fi
+  extra="${IMPALA_TF_EXTRA:-$extra}"
   say "making .venv with $python and installing the packages pinned in" \
     "constraints.txt (extra '$extra'); this takes a minute or two"
   remove_old
@@ -244,6 +247,7 @@ install() {
   mkdir -p "$new"
   local log="$new/setup.log" make pip
   if [[ -n "$uv" ]]; then
+    [[ -w ~ ]] || export UV_NO_CACHE=1
     make=("$uv" venv --seed --allow-existing --python "$python")
     pip=("$uv" pip install --python "$new/bin/python" --compile-bytecode)
   else
@@ -285,6 +289,7 @@ is_ready() {
      "$(cat "$ROOT/.venv/stamp" 2> /dev/null)" == "$stamp" ]]
 }
 
+[[ "$OSTYPE" == linux* ]] || give_up 'the scripts need Linux'
 unset PYTHONHOME  # Of another Python, without the modules of this one.
 if [[ "$ROOT" == *:* ]]; then
   say "the colon in $ROOT breaks Python's search path; move the clone"

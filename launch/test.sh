@@ -6,7 +6,7 @@
 #   --all          all tests but soaks; without other arguments, those of
 #                  --tensorflow=2.21, too
 #   --tensorflow=2.21  of the first tier what needs no Reverb, with that
-#                  TensorFlow, in an environment of its own, .venv-tf2.21
+#                  TensorFlow, in an environment of its own, .venv-tf2.21 (Python 3.11)
 #   --help         this text; pytest's own: launch/test.sh --all --help
 # Some of pytest's arguments:
 #   tests/maths/vtrace_test.py -k equation   some tests of a file
@@ -41,7 +41,8 @@ cd "$ROOT"
 
 {
   "$PYTHON" -m ruff check --quiet && "$PYTHON" -m mypy --no-error-summary &&
-    "$PYTHON" -m lab.prose impala_tf lab tests docs configs examples ./*.md
+    "$PYTHON" -m lab.prose impala_tf lab tests docs configs examples \
+      testdata/*/README.md ./*.md
 } || {
   echo 'launch/test.sh: lint failed, no test was run' >&2
   exit 1

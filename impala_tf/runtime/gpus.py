@@ -96,7 +96,7 @@ def _obstacle(gpus: Sequence[Gpu]) -> str:
   try:
     metadata.version('tensorflow')
   except metadata.PackageNotFoundError:  # tensorflow-cpu may be there.
-    return ('TensorFlow is installed without CUDA (rm -rf .venv; '
+    return ('TensorFlow is installed without CUDA (rm -f .venv/stamp; '
             'IMPALA_TF_EXTRA=gpu ./launch/setup.sh, or the extra gpu)')
   driver = gpus[0].driver
   if _numbers(driver) < _numbers(_MIN_DRIVER):

@@ -9,10 +9,11 @@ set -euo pipefail
 source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../usage.sh"
 check_arguments 2 "$@"
 source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../setup.sh"
+launch="$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.."
 dir="${1:-runs/figure_4}" sweep="${2:-configs/sweeps/figure_4.gin}"
 # 1 says that some runs failed: they are named, and the display shows the rest.
-"$PYTHON" -m impala_tf sweep "$sweep" --sweep_dir="$dir/settings" || (($? == 1))
+"$launch/sweep.sh" "$sweep" --sweep_dir="$dir/settings" || (($? == 1))
 "$PYTHON" -m lab.figures ranks "$dir/settings"
 "$PYTHON" -m lab.figures.best "$dir/settings" "$dir/best" --seeds=3
-"$PYTHON" -m impala_tf sweep "$dir/best/sweep.gin" --sweep_dir="$dir/seeds" || (($? == 1))
+"$launch/sweep.sh" "$dir/best/sweep.gin" --sweep_dir="$dir/seeds" || (($? == 1))
 exec "$PYTHON" -m lab.figures figure_4 "$dir/seeds"

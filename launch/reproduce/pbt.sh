@@ -9,13 +9,13 @@ set -euo pipefail
 
 source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../usage.sh"
 check_arguments 2 "$@"
-source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../setup.sh"
+launch="$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.."
 dir="${1:-runs/pbt}" file="${2:-configs/populations/pbt.gin}"
 # A place for each of a population's eight members, however few cores there are: they
 # compare themselves with what the others are at the same time, and turns would cost
 # the start of a run each.
 # 1 says that some runs failed: they are named, and the display shows the rest.
-"$PYTHON" -m impala_tf population "$file" --population_dir="$dir/population" --jobs=8 ||
+"$launch/population.sh" "$file" --population_dir="$dir/population" --jobs=8 ||
   (($? == 1))
-"$PYTHON" -m impala_tf sweep "$file" --sweep_dir="$dir/sweep" || (($? == 1))
-exec "$PYTHON" -m impala_tf report "$dir/population" "$dir/sweep" --output="$dir/report"
+"$launch/sweep.sh" "$file" --sweep_dir="$dir/sweep" || (($? == 1))
+exec "$launch/report.sh" "$dir/population" "$dir/sweep" --output="$dir/report"

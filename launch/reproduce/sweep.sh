@@ -13,9 +13,10 @@ set -euo pipefail
 source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../usage.sh"
 check_arguments 100 "$@"
 if (($# == 0)); then refuse 'SWEEP is needed'; fi
+launch="$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.."
 sweep="$1" sweep_dir="${2:-runs/$1}" displays=("${@:3}")
 config="configs/sweeps/$sweep.gin"
-if [[ ! -f "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../../$config" ]]; then
+if [[ ! -f "$launch/../$config" ]]; then
   refuse "there is no file $config"
 fi
 if ((${#displays[@]} == 0)); then
@@ -32,7 +33,7 @@ if ((${#displays[@]} == 0)); then
 fi
 source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../setup.sh"
 # 1 says that some runs failed: they are named, and the displays show the rest.
-"$PYTHON" -m impala_tf sweep "$config" --sweep_dir="$sweep_dir" || (($? == 1))
+"$launch/sweep.sh" "$config" --sweep_dir="$sweep_dir" || (($? == 1))
 for display in "${displays[@]}"; do
   "$PYTHON" -m lab.figures "$display" "$sweep_dir"
 done

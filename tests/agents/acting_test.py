@@ -256,7 +256,6 @@ class _Recalling(agent_lib.Agent):
     look: function of the observation and the reward to the memory.
   """
   reads_rewards = True
-  look = staticmethod(lambda observation, reward: (observation, reward))
 
   def initial_state(self, batch_size):
     return tf.zeros([batch_size, 2, 3], tf.uint8), tf.zeros([batch_size])

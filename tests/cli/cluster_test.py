@@ -218,7 +218,7 @@ def test_two_learners_agree_and_outlive_a_process_and_a_node(tmp_path):
           '; all processes start again, from the last checkpoint: restart 1 of '
           '5', run.log())
       _check_resumption(run, 1, saved)
-          # The other learner has reported it, unless it was too slow.
+      # The other learner has reported it, unless it was too slow.
       assert not noticed or 'has lost learner 1 (' in run.log('learner')
       run.wait_for_frames(800)
 

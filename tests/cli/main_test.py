@@ -51,7 +51,7 @@ def test_what_is_not_there_is_refused_with_the_nearest(
   assert not any(tmp_path.iterdir())
 
 
-def test_program_is_called_as_the_user_has_started_it(tmp_path):
+def test_program_is_called_as_the_user_has_started_it():
   ran = programs.run('impala_tf', 'train', '--help',
                      variables={'IMPALA_TF_SCRIPTS': './launch'})
   assert ran.stdout.startswith('usage: train.sh [')

@@ -22,6 +22,8 @@ _CONFIG = f'--config={programs.CATCH[0]}'
 _BINDINGS = (*programs.CATCH[1:],
              '--gin_binding=ExperimentConfig.evaluation_interval_secs = 0.2',
              '--gin_binding=ExperimentConfig.evaluation_episodes = 3')
+
+
 class _Role:
   """A running role and what it says."""
 

@@ -318,7 +318,7 @@ def test_catch_is_solved_through_the_real_processes(tmp_path):
 
 
 @pytest.mark.slow
-def test_tracked_run_is_sent_whole_from_its_private_network(tmp_path):
+def test_tracked_run_is_sent_whole(tmp_path):
   calls = tmp_path / 'calls.jsonl'
   path = os.pathsep.join([fake_wandb.install(tmp_path / 'packages'),
                           str(programs.ROOT)])
@@ -333,5 +333,3 @@ def test_tracked_run_is_sent_whole_from_its_private_network(tmp_path):
   assert [what['frames'] for name, what in noted if name == 'log'] == [
       row['frames'] for row in rows]
   assert noted[-1] == ['finish', None]
-  # A program inside could not have reached the service.
-  assert 'a private network' in ran.stdout or 'is open to' in ran.stdout

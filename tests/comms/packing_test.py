@@ -1,4 +1,4 @@
-"""Unrolls as columns come back unchanged; other sizes are refused."""
+"""Unrolls as columns, one for each dtype, come back unchanged."""
 
 import numpy as np
 import pytest

@@ -10,8 +10,6 @@ import pytest
 from impala_tf.comms import parameter_memory
 from tests.fixtures import programs
 
-_PATIENCE_SECS = 60.
-
 
 def _stamp(number):
   return parameter_memory.Stamp(number, 10 * number)
@@ -92,7 +90,7 @@ while True:
 def test_torn_parameters_are_never_seen():
   with _process(_WRITE_ON_AND_ON) as writer:
     reader = parameter_memory.find([writer.stdout.readline().strip()])
-    deadline = time.monotonic() + _PATIENCE_SECS
+    deadline = time.monotonic() + programs.DEADLINE_SECS
     num_read, seen = 0, []
     while num_read < 30:
       assert time.monotonic() < deadline

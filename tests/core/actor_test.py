@@ -230,7 +230,7 @@ def test_frames_travel_once_and_restack_to_those_of_the_environment(
     np.testing.assert_array_equal(observation[STACK - 1:],
                                   rows.observation[..., -1])
     restacked = frame_stacks.restack(tf.constant(observation),
-                               tf.constant(unroll.env_outputs.step_type))
+                                      tf.constant(unroll.env_outputs.step_type))
     np.testing.assert_array_equal(restacked, rows.observation)
 
 

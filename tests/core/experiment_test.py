@@ -11,20 +11,11 @@ from impala_tf import config as config_lib
 from impala_tf.agents import torsos
 from impala_tf.core import experiment
 from impala_tf.core import transport
-from impala_tf.envs import catch
 from tests.fixtures import configs
 from tests.fixtures import loss_inputs
 from tests.fixtures import unrolls
 
 _config = configs.of_catch
-
-
-def test_environment_of_the_learner_is_closed_when_its_specs_are_known(
-    monkeypatch):
-  closed = []
-  monkeypatch.setattr(catch.CatchEnvironment, 'close',
-                      lambda self: closed.append(self))
-  assert [experiment.make_probe_environment(_config())] == closed
 
 
 @pytest.mark.parametrize('is_in_process', [True, False])

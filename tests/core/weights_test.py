@@ -171,7 +171,6 @@ class _Sharing:
   def __init__(self, address, learners, memory):
     self.now = 0.
     self.learners = learners
-    self.memory = memory
     self.address = address
     self.publisher = _publisher(
         address, learners, lambda version: 10 * version, lambda table: [

@@ -96,15 +96,16 @@ def test_only_upright_slow_and_near_is_rewarded_and_pushes_cost(place, reward):
 
 
 def test_leaving_the_track_terminates_that_environment_alone():
-  side, env = -1, _make(2)
+  env = _make(3)
   _place(env)
-  env.state[:2, 1] = side * 2.99, side * 1.0
+  env.state[:2, 1:] = [[-2.99, 2.99], [-1., 1.]]
   row = _step(env, STAY)
-  assert row.step_type.tolist() == [MID, FIRST]
-  assert row.discount.tolist() == [1, 0]
+  assert row.step_type.tolist() == [MID, FIRST, FIRST]
+  assert row.discount.tolist() == [1, 0, 0]
   # Begun anew: hanging in the middle.
-  np.testing.assert_allclose(row.observation[1, [0, 3]], [0, -1], atol=0.02)
-  np.testing.assert_allclose(row.observation[:, 5], [1 / 250, 0])
+  np.testing.assert_allclose(
+      row.observation[1:, [0, 3]], [[0, -1]] * 2, atol=0.02)
+  np.testing.assert_allclose(row.observation[:, 5], [1 / 250, 0, 0])
 
 
 def test_observation_is_the_state_in_its_units():

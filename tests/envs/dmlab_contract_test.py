@@ -20,7 +20,7 @@ needs_lab = pytest.mark.skipif(
     importlib.util.find_spec('deepmind_lab') is None,
     reason='needs DeepMind Lab: docs/dmlab.md')
 
-FIRST, MID = 0, 1
+MID = 1
 LEVEL = 'contributed/dmlab30/rooms_watermaze'  # Its map comes with Lab.
 HELD_OUT = 'contributed/dmlab30/rooms_collect_good_objects_test'
 # Makes a map of each seed, which takes the real one seconds.

@@ -35,8 +35,7 @@ def _make(level, seed=5):
 @pytest.fixture(name='env', scope='module', params=LEVELS)
 def _env(request, fake_deepmind_lab):
   del fake_deepmind_lab  # Only to be there first.
-  env = _make(request.param)
-  yield env
+  return _make(request.param)
 
 
 def _copy(timestep):

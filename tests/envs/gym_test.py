@@ -495,10 +495,8 @@ class _Own(gymnasium.Env):
   metadata = {'render_modes': []}
   observation_space = gymnasium.spaces.Box(-9, 9, (3,), np.float32)
   action_space = gymnasium.spaces.Discrete(2)
-  made = 0
 
   def __init__(self):
-    _Own.made += 1
     self.index = os.environ['IMPALA_TF_ENV_INDEX']
 
   def reset(self, *, seed=None, options=None):

@@ -5,7 +5,6 @@ import gymnasium
 import numpy as np
 import pytest
 
-from impala_tf import config
 from impala_tf.envs import minigrid
 from impala_tf.envs import word_ids
 
@@ -62,8 +61,3 @@ def test_rows_and_missions_are_those_of_the_package(
           FIRST if terminated else LAST if was_truncated[i] else MID)
       assert row.discount[i] == (0 if terminated else 1)
   assert num_ended and len(missions) >= num_missions
-
-
-def test_unknown_level_is_refused_with_the_nearest():
-  with pytest.raises(config.ConfigError, match='cannot be .*MiniGrid-DoorKey'):
-    minigrid.MinigridEnvironment('DoorKee-5x5-v0', 1, seed=0)

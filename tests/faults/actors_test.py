@@ -78,7 +78,7 @@ def test_actors_are_killed_again_and_again(tmp_path, fault):
           programs.kill(victim)
         killed += victims
         run.wait_for_unrolls_of(run.wait_for_actors(3, besides=victims))
-    _, num_frames = run.stop()
+    num_frames = run.stop()
 
   num_unrolls, newest = run.learned()
   # The checked learner saw whole unrolls only, each in its turn.

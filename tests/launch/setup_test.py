@@ -308,15 +308,43 @@ def test_packages_are_installed_with_uv_which_is_fetched_once(machine):
 
 @pytest.mark.parametrize('variables', [
     {'IMPALA_TF_OFFLINE': '1'},
-    {'PIP_CONFIG': "global.index-url='file:///packages'"}])
+    # Long, so that nobody must be gone before all of it is read.
+    {'PIP_CONFIG': "global.index-url='file:///packages'\n" + 'x\n' * 49_999}])
 def test_packages_are_installed_with_pip_where_uv_is_not_to_be_fetched(
     machine, variables):
   machine.add_python('python3.11')
-  code, lines = machine.run(IMPALA_TF_EXTRA='gpu', **variables)
+  code, lines = machine.run(**variables)
   assert code == 0 and len(lines) == 2
-  install = machine.calls('python', f'{machine.root}[gpu,test]')
+  install = machine.calls('python', f'{machine.root}[cpu,test]')
   assert len(install) == 1 and '-m pip install' in install[0]
   assert not (machine.root / '.python').exists()
+
+
+@pytest.mark.parametrize('variables, extra', [
+    ({}, 'gpu'), ({'IMPALA_TF_EXTRA': 'cpu'}, 'cpu')])
+def test_gpus_packages_are_the_default_of_a_machine_with_one(
+    machine, variables, extra):
+  machine.add_python('python3.11')
+  machine.add('nvidia-smi', '')
+  assert machine.run(IMPALA_TF_OFFLINE='1', **variables)[0] == 0
+  assert machine.calls('python', f'{machine.root}[{extra},test]')
+
+
+def test_users_settings_of_pip_and_python_are_not_for_the_environment(machine):
+  machine.add('python3.11', _PYTHON.format(supported='exit 0', venv='exit 0')
+              + 'echo "$1 $2 ${PYTHONPATH-} $PIP_USER" >> "$CALLS"')
+  assert machine.run(IMPALA_TF_OFFLINE='1', PYTHONPATH='mine',
+                     PIP_USER='1')[0] == 0
+  asked = [c for c in machine.calls_file.read_text().splitlines()
+           if c.startswith('-m pip')]
+  assert '-m pip  0' in asked and not any('mine' in call for call in asked)
+
+
+def test_home_that_cannot_be_written_keeps_no_cache(machine):
+  machine.add_python('python3.11')
+  machine.add('uv', _UV + 'echo "cache ${UV_NO_CACHE-}" >> "$CALLS"')
+  assert machine.run(HOME='/proc/nohome')[0] == 0
+  assert 'cache 1' in machine.calls_file.read_text()
 
 
 # Environments.
@@ -385,7 +413,7 @@ def test_checkout_may_have_any_other_name(machine, name):
   assert len(machine.environments()) == 2
 
 
-def test_pinned_packages_come_before_those_of_the_users_path(made, tmp_path):
+def test_pinned_packages_come_before_those_of_the_users_path(made):
   (made.root / 'launch/show.sh').write_text(
       '#!/usr/bin/env bash\n'
       'source "${BASH_SOURCE[0]%/*}/setup.sh"\n'

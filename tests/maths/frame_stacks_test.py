@@ -92,5 +92,5 @@ def test_any_size_of_stack_and_any_pattern_of_starts(size, compiled):
 def test_inputs_that_are_no_unroll_are_refused(
     frames_shape, dtype, steps_shape):
   with pytest.raises(ValueError):
-    frame_stacks.restack(tf.zeros(frames_shape, dtype), tf.zeros(steps_shape,
-                                                           tf.uint8))
+    frame_stacks.restack(tf.zeros(frames_shape, dtype),
+                         tf.zeros(steps_shape, tf.uint8))

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from impala_tf.maths import n_step
 
-T, B, A = 7, 4, 3
+T, B = 7, 4
 # A worked example, exact in float32: discounts of 1/2.
 REWARDS = np.float32([[1], [0], [2], [0], [1]])
 DISCOUNTS = np.full([5, 1], 0.5, np.float32)

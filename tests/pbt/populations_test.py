@@ -6,7 +6,7 @@ from impala_tf import config
 from impala_tf.pbt import populations
 
 _EVENT = populations.Event(1, 40, 1, 0.5, 'b', 0.6, 1, 80, 'copied-1',
-                       {'epsilon': 0.1}, {'epsilon': 0.12})
+                           {'epsilon': 0.1}, {'epsilon': 0.12})
 _PUBLISHED = populations.Published(1, 40, 0.6, 'published-1', {'epsilon': 0.12})
 
 

@@ -7,6 +7,7 @@ import pytest
 import impala_tf
 from impala_tf.cli import evaluate
 from impala_tf.envs import multi_level
+from impala_tf.roles import scores as scores_lib
 from tests.fixtures import trained_runs
 
 
@@ -55,3 +56,13 @@ def test_other_seed_has_other_environments(run_dir, monkeypatch):
 def test_bad_value_is_refused(run_dir, options, words):
   with pytest.raises(impala_tf.UserError, match=words):
     impala_tf.evaluate(run_dir, **options)
+
+
+@pytest.mark.parametrize('level, num_levels', [
+    ('atari57', 57), ('dmlab30', 30),
+    # One is scored where the other is trained.
+    ('dmlab30/rooms_collect_good_objects_train,dmlab30/rooms_watermaze,'
+     'dmlab30/rooms_collect_good_objects_test', 2)])
+def test_levels_of_a_run_are_those_that_are_scored(level, num_levels):
+  suite, played = scores_lib.scored_levels(level)
+  assert set(played) <= set(suite.levels) and len(played) == num_levels

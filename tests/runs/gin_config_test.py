@@ -123,13 +123,6 @@ def test_config_of_earlier_versions_has_no_mark_at_its_end(tmp_path):
   assert _load(tmp_path, old) == configs.changed_everywhere()
 
 
-def test_config_of_a_run_from_before_conversions_has_none(tmp_path):
-  text = gin_config.dumps(config_lib.Config())
-  option = 'config.EnvironmentConfig.converted = True\n'
-  assert _load(tmp_path, text).environment.converted
-  assert not _load(tmp_path, text.replace(option, '')).environment.converted
-
-
 def test_unreadable_file_is_named_in_one_line(tmp_path):
   for path in ('configs/nope.gin', str(tmp_path)):
     with pytest.raises(config_lib.ConfigError, match=f'no file {path};'):

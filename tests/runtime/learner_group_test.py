@@ -29,14 +29,11 @@ class _Process:
   def log(self):
     return (self._directory / f'{self._name}.log').read_text()
 
-  def wait_until_done(self):
+  def results(self):
     programs.wait_until(
         lambda: 'done' in self.log() or self.process.poll() is not None,
         'updates', _DEADLINE_SECS)
     assert 'done' in self.log(), self.log()
-
-  def results(self):
-    self.wait_until_done()
     return np.load(self._directory / f'{self._name}.npz')
 
 

@@ -265,7 +265,7 @@ def test_signal_before_the_learner_is_ready_is_no_failure(supervise):
 # Several learners.
 
 
-def test_learners_that_end_well_end_all_once_the_last_has(supervise, tmp_path):
+def test_learners_that_end_well_end_all_once_the_last_has(supervise):
   run = supervise(
       'if numbers: sys.exit(child.DONE)' + _WAIT_FOR_END, _STAY, num_learners=3)
   run.wait_for_start('learner_2')

@@ -123,7 +123,7 @@ register()
 """
 
 
-def test_module_that_registers_is_the_one_whose_code_runs(write, monkeypatch):
+def test_module_that_registers_is_the_one_whose_code_runs(write):
   # In a function of one module, which another calls as it is imported.
   first = write('my_first.py', "NAME = 'first'" + _REGISTERING)
   second = write('my_second.py', "NAME = 'second'\nimport my_first\n"

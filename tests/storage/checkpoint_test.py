@@ -202,7 +202,8 @@ def test_any_directory_is_taken_as_it_is(tmp_path, name):
   assert checkpoint.is_whole(checkpoint.find(str(run_dir), 'best')[0])
   copy = str(run_dir / 'copy')
   checkpoint.write_parts({'totals': parts.totals}, copy)
-  best = again.randomise(4) and float(parts.totals.best_return)
+  best = float(parts.totals.best_return)
+  again.randomise(4)
   checkpoint.read_parts({'totals': again.totals}, copy)
   assert float(again.totals.best_return) == best
   _flip(run_dir / 'copy.data-00000-of-00001')

@@ -162,8 +162,6 @@ def test_populations_have_the_draws_of_the_sweep_of_the_same_config():
   annealed, *_ = plan_lib.members(
       _config(fixed={'OptimizerConfig.annealed': True}))
   assert annealed.bindings['OptimizerConfig.annealed'] is True
-  with pytest.raises(config_lib.ConfigError, match='a member for each setting'):
-    plan_lib.members(_config(num_settings=1))
 
 
 def test_agents_that_share_a_replay_follow_one_another_with_own_seeds():

@@ -19,8 +19,8 @@ def _results(returns, **kwargs):
   """Makes results from each setting's final returns; None for a failed run."""
   return [
       results_lib.Result(_run(setting, seed, **kwargs),
-                           _FAILED if value is None else _FINISHED,
-                           final_return=value)
+                         _FAILED if value is None else _FINISHED,
+                         final_return=value)
       for setting, values in returns.items()
       for seed, value in enumerate(values, 1)]
 
@@ -83,7 +83,7 @@ def test_table_reads_back_equal():
           _run(**{'A.b': 'vtrace', 'A.c': None, 'B.d': 1e-7}), _FINISHED, '',
           100, 1.5, 1 / 3, -2., 0., 20),
       results_lib.Result(_run(variant='y', **{'A.b': True, 'C.e': 5}),
-                           _FAILED, 'said, "no" · and more')]
+                         _FAILED, 'said, "no" · and more')]
   assert results_lib.from_csv(results_lib.to_csv(results)) == results
   assert results_lib.from_csv(results_lib.to_csv([])) == []
   header, first, _ = results_lib.to_csv(results).splitlines()

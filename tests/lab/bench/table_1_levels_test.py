@@ -38,7 +38,7 @@ def test_single_level_is_the_same_and_may_step_alone():
   assert not factory.domain_of('single/atari/pong').steps_batches
 
 
-def test_restarts_take_twenty_times_as_much_of_a_core(_registered):
+def test_restarts_take_twenty_times_as_much_of_a_core():
   env = _make('timed/slow_restarts', 4, 7)
   env.reset()
   num_last = 0

@@ -14,7 +14,7 @@ _STAND_IN = '''#!{python}
 import os, subprocess, sys, time
 run_dir, = (a[10:] for a in sys.argv if a.startswith('--run_dir='))
 os.makedirs(run_dir)
-for role in {roles}:  # From then on their memory stays as it is.
+for role in 'learner', 'actor', 'actor':  # Their memory stays as it is.
   subprocess.Popen(
       ['{python}', '-c', 'import time; print(flush=True); time.sleep(300)',
        'impala_tf', 'role', role], stdout=subprocess.PIPE).stdout.readline()
@@ -27,8 +27,7 @@ time.sleep(300)
 @pytest.fixture(name='run')
 def _run(tmp_path, monkeypatch):
   path = tmp_path / 'stand_in'
-  path.write_text(_STAND_IN.format(
-      python=sys.executable, roles=['learner', 'actor', 'actor']))
+  path.write_text(_STAND_IN.format(python=sys.executable))
   path.chmod(0o700)
   monkeypatch.setattr(sys, 'executable', str(path))
   with contextlib.closing(training.TrainingRun('pong.gin', [])) as run:

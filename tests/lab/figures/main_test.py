@@ -55,7 +55,7 @@ def test_what_cannot_be_drawn_is_refused(refused, tmp_path, arguments, words):
 
 def test_directory_without_a_sweep_is_refused_in_a_line(tmp_path):
   line = programs.error_line(programs.run('lab.figures', 'table_2', tmp_path))
-  assert 'is' in line and 'the directory of a sweep?' in line
+  assert f'is {tmp_path} the directory of a sweep?' in line
 
 
 def test_goals_are_reached_by_each_run_in_the_order_of_the_runs(tmp_path):
