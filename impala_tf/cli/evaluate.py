@@ -1,8 +1,8 @@
 """Plays full games with a run's newest parameters, and scores them.
 
-This is the paper's protocol (section 5.3.2). Games start with up to 30 no-op
-actions and last at most 30 minutes. Rewards are raw, actions are sampled, and
-memory is carried through.
+Games start with up to 30 no-op actions (section 5.3.2 of the paper). They last
+at most 30 minutes, and actions are sampled, of which the paper says nothing.
+Rewards are raw, and memory is carried through.
 """
 
 import argparse
@@ -49,7 +49,7 @@ def _parse_args() -> argparse.Namespace:
   program.add_checkpoint(parser)
   parser.add_argument('--deterministic', action='store_true',
                       help='take the most probable actions instead of sampling '
-                      'them as in the paper')
+                      'them')
   parser.add_argument('--gpu', action='store_true',
                       help='play on a GPU; by default it is left to learners')
   parser.add_argument('--output', help='where to write the result as JSON '

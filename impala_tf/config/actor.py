@@ -42,7 +42,7 @@ class ActorConfig(fields.Section):
       None, at_least=1, unit='processes', source='section 3')
   num_envs: int | None = fields.option(None, at_least=1, unit='environments')
   env_processes: int | None = fields.option(
-      None, at_least=1, unit='processes', source='section 3.1')
+      None, at_least=1, unit='processes', source='section 5.1')
   env_timeout_secs: float = fields.option(120.0, above=0)
   max_restarts: int = fields.option(5, at_least=0)
   restart_window_secs: float = fields.option(600.0, above=0)

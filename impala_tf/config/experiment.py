@@ -46,7 +46,6 @@ class ExperimentConfig(fields.Section):
   log_interval_secs: float = fields.option(5.0, above=0)
   log_interval_updates: int = fields.option(1, at_least=1)
   evaluation_episodes: int = fields.option(20, at_least=1, unit='episodes')
-  evaluation_max_frames: int = fields.option(
-      108_000, at_least=1, source='section 5.3.2')
+  evaluation_max_frames: int = fields.option(108_000, at_least=1)
   evaluation_interval_secs: float = fields.option(300.0, above=0)
   evaluation_video_interval_secs: float | None = fields.option(None, above=0)

@@ -132,7 +132,7 @@ def evaluate(agent: agent_lib.Agent,
              deterministic: bool = False, max_frames: float = math.inf,
              say: Callable[[str], None] = lambda text: None,
              clock: Callable[[], float] = time.monotonic) -> Evaluation:
-  """Plays full games as in the paper: actions sampled, core state carried on.
+  """Plays full games, carrying the core state on.
 
   Each environment plays its share of the episodes: taking the first that end
   would favour short ones. An episode that goes beyond `max_frames` counts with

@@ -67,8 +67,7 @@ def evaluate(run_dir: str | os.PathLike[str], episodes: int | None = None, *,
       DMLab-30 and 200 elsewhere.
     seed: seed of games and actions.
     checkpoint: 'newest', 'best', or the number of updates of a checkpoint.
-    deterministic: whether to take the most probable actions, which the paper
-      does not.
+    deterministic: whether to take the most probable actions, not sampled ones.
     levels: names of levels, or one that may be a list or suite; None for the
       run's own, or their held-out variants.
     num_envs: most games at once.
