@@ -10,6 +10,7 @@ with `aggregates` it is of all evaluated Atari games:
     <!-- end of scores -->
 """
 
+import collections
 import itertools
 import math
 import pathlib
@@ -125,7 +126,7 @@ def _span(values: Sequence[float], digits: int) -> str:
 def aggregates(results: Results) -> str:
   """Returns a table of human-normalised scores over games, by length.
 
-  Its intervals are over seeds; with one seed a game there are none.
+  Its intervals are over seeds; if a game has one seed there are none.
   """
   atari = [r for r in results if r.task.startswith('atari/')
            and r.protocol == recorded_results.SAMPLED
@@ -135,7 +136,8 @@ def aggregates(results: Results) -> str:
       sorted(atari, key=lambda r: r.frames), lambda r: round(r.frames / 1e6)):
     runs = sorted(group, key=lambda r: r.task)
     suite = levels_lib.SUITES['atari57']
-    games = list(dict.fromkeys(r.task for r in runs))
+    runs_of = collections.Counter(r.task for r in runs)
+    games = list(runs_of)
     if len(games) < 2:  # Nothing to aggregate.
       continue
     ours = [suite.human_normalised_score(r.task, r.score) for r in runs]
@@ -146,7 +148,8 @@ def aggregates(results: Results) -> str:
         ("the paper's, the same games", papers, games)):
       rows.append([who, str(len(games))] + [
           tables.cell(tables.band_of_groups(
-              np.array(values)[:, np.newaxis], strata, aggregate))
+              np.array(values)[:, np.newaxis], strata, aggregate,
+              tables.CONFIDENCE if min(runs_of.values()) > 1 else None))
           for aggregate in _AGGREGATES.values()])
   return tables.markdown(['human-normalised', 'games', *_AGGREGATES], rows)
 

@@ -51,10 +51,14 @@ def test_training_returns_say_so_and_unknown_numbers_are_left_out():
 
 def test_aggregates_normalise_by_random_and_human_scores():
   # Random and human: Breakout 1.7 and 30.5, Pong −20.7 and 14.6.
-  table = score_tables.aggregates([
+  results = [
       _result('atari/breakout', 'configs/atari/a.gin', 8e6, 59.3),
       _result('atari/pong', 'configs/atari.gin', 8e6, -20.7),
-      _result('atari/breakout', 'configs/atari/a.gin', 8e6, 59.3),  # Once more.
+      _result('atari/breakout', 'configs/atari/a.gin', 8e6, 59.3)]  # Once more.
+  ours, _ = score_tables.aggregates(results).splitlines()[2:]
+  assert ours == '| after 8 million frames | 2 | 1.00 | 1.00 | 1.00 | 0.50 |'
+  table = score_tables.aggregates([
+      *results, results[1],
       _result('atari/pong', 'configs/laser/pong.gin', 8e6, 21.),
       _result('atari/pong', 'configs/atari57/all.gin', 8e6, 21.),
       _result('atari/pong', 'configs/atari.gin', 8e6, 9., protocol='training')])
