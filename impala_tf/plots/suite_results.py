@@ -52,7 +52,9 @@ class SuiteResults:
           'another --output') from error
 
   def has(self, level: str) -> bool:
-    return self._conditions.items() <= self._levels.get(level, {}).items()
+    result = self._levels.get(level, {})
+    asked = result.get('episodes', 0) + result.get('episodes_left', 0)
+    return self._conditions.items() <= {**result, 'episodes': asked}.items()
 
   def counted(self) -> dict[str, dict[str, Any]]:
     """Returns results under the current conditions, in the suite's order."""

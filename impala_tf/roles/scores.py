@@ -216,6 +216,9 @@ def _play(games: Games, loaded: Any, environment: Any, episodes: int,
   result = {'level': level, 'trained_frames': loaded.num_frames,
             'checkpoint': loaded.checkpoint, 'seed': games.seed,
             'deterministic': games.deterministic, **played.summary()}
+  if played.interruption is None and len(played.returns) < episodes:
+    # Their environments were still in games that were cut off.
+    result['episodes_left'] = episodes - len(played.returns)
   if environment.instruction_length:
     result['instructions_cut'] = environment.num_instructions_cut
   suite = levels_lib.suite_of(level)

@@ -73,7 +73,7 @@ def test_one_of_two_learners_is_killed_and_all_go_on(tmp_path, fault):
         run.wait_for('updates', before + 1)
       assert len(run.pids('actor')) == 2
     code, text = run.interrupt()
-  assert code == 130, text
+  assert code == 130, text + run.log()
   said = re.findall(
       r'^(learner\S*) was killed by SIGKILL(?:, (learner\S*) ended with .* 1)?'
       '; all processes start again, from the last checkpoint: restart', text,

@@ -26,7 +26,7 @@ def _training(run_dir, *arguments):
 
 def _stop(run):
   code, text = run.interrupt()
-  assert code == 130, text
+  assert code == 130, text + run.log()
 
 
 def _agent(run_dir):

@@ -47,6 +47,10 @@ def test_other_conditions_are_kept_but_do_not_count(tmp_path):
   assert results.scores() == {'toy/easy': 3.} and results.summary() == {}
   assert '| hard | – |' in (tmp_path / 'x.md').read_text()
   assert _results(path, frames=1, episodes=5).scores() == {'toy/hard': 1.}
+  # Games that one without end has left out would be left out again.
+  results.add('toy/hard', {'mean': 3., 'frames': 2, 'episodes': 3,
+                           'episodes_left': 2})
+  assert results.has('toy/hard') and results.has('toy/easy')
 
 
 @pytest.mark.parametrize('text', [
