@@ -139,8 +139,8 @@ def load_agent(run_dir: str,
   try:
     description = json.loads(files.read(path))
     config = config_lib.AgentConfig(**description['config'])
-    own_class = description.get('own_class')
-    make = _KINDS[description.get('kind', agent_lib.Agent.kind)]
+    own_class, usual = description.get('own_class'), agent_lib.Agent
+    make = usual if own_class else _KINDS[description.get('kind', usual.kind)]
     agent = make(_distribution(description), config,
                  num_tasks=description.get('num_tasks'))
     spec = dm_env.specs.Array(tuple(description['observation_shape']),

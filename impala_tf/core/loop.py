@@ -18,7 +18,7 @@ def train(batches: Iterator[Any], learner: interfaces.Learner,
           contextlib.nullcontext) -> bool:
   """Makes updates and calls callbacks until the run is done or `batches` end.
 
-  Callbacks are called in their order (`roles.learning` makes the list), and
+  Callbacks are called in their order (`roles` make the list), and
   share only the `Update`. Batches are time-major. Returns whether the run is
   done, or a callback has ended it with StopTraining; later ones are skipped.
   Each update is made within a context of `updating`.

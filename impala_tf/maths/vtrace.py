@@ -151,8 +151,7 @@ def corrected_returns(correction: str, log_rhos: tf.Tensor,
   on_policy = from_importance_weights(
       tf.zeros_like(log_rhos), clip_rho_threshold=None,
       clip_pg_rho_threshold=None, clip_c_threshold=None, **kwargs)
-  if correction != 'one_step_is':
-    return on_policy
-  pg_rhos = _clip(tf.exp(log_rhos), clip_pg_rho_threshold)
+  pg_rhos = {'one_step_is': _clip(tf.exp(log_rhos), clip_pg_rho_threshold),
+             'epsilon': 1., 'none': 1.}[correction]
   return on_policy._replace(
       pg_advantages=tf.stop_gradient(pg_rhos) * on_policy.pg_advantages)

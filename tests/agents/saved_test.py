@@ -202,6 +202,7 @@ def test_loading_parameters_runs_nothing_of_them(tmp_path):
 
 class _Own(agent_lib.Agent):
   """An agent of a user's algorithm."""
+  kind = 'own'
 
 
 def test_agent_of_a_users_class_is_not_taken_for_another(tmp_path):

@@ -155,6 +155,16 @@ def _with_origin(unroll, num_replayed, *foreign):
       if foreign else ()))
 
 
+@pytest.mark.parametrize('shape', [(T, B), (B + 1,)])
+def test_metric_of_another_shape_is_named(shape):
+  def loss(agent, unroll):
+    output = _loss(agent, unroll)
+    return output._replace(metrics={**output.metrics, 'mine': tf.zeros(shape)})
+
+  with pytest.raises(ValueError, match="the metric 'mine' is .* not .B. or "):
+    _learner(loss_fn=loss).update(_unroll())
+
+
 @pytest.mark.parametrize('num_replayed, foreign', [
     (0, ()), (1, ()), (3, (2,)),
     pytest.param(3, (1, 2, 3), marks=pytest.mark.slow)])

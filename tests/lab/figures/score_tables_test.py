@@ -87,7 +87,8 @@ def test_page_is_filled_between_its_comments_only():
 def test_pages_show_the_recorded_results(page):
   text = page.read_text(encoding='utf-8')
   assert score_tables.filled(text, _RESULTS) == text, (
-      f'run python -m lab.figures.score_tables {page.name}')
+      f'run python -m lab.figures.score_tables '
+      f'{page.relative_to(_ROOT)}')
 
 
 def test_recorded_results_have_configs_and_kept_curves():
