@@ -1,8 +1,8 @@
 """RMSProp with TensorFlow 1's arithmetic.
 
 The paper's code trained with TensorFlow 1's RMSProp. Later forms put epsilon
-outside the square root or start the mean square at zero, and differ by up to
-ten times in the first steps: learning rates and epsilons do not carry over.
+outside the square root or start the mean square at zero. The first steps differ
+by up to 1 / epsilon times: learning rates and epsilons do not carry over.
 """
 
 from typing import Callable, Iterable, Sequence

@@ -26,7 +26,8 @@ def _by_algorithm(run_dirs: Sequence[str]
             f'{run_dir} and another run have the seed {seed} and the same '
             'config; name one of them')
       seeds[seed] = run
-  return found
+  # These packages split names at commas.
+  return {name.replace(',', ';'): levels for name, levels in found.items()}
 
 
 def _score(run: runs_lib.Run, is_normalised: bool = False) -> float:

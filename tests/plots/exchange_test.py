@@ -50,6 +50,15 @@ def test_rliable_gets_a_row_a_seed_and_a_column_a_level(make, tmp_path):
   assert exchange.rliable(runs)['learning_rate = 0.001'][1] == [1., 0.25]
 
 
+def test_names_of_algorithms_hold_no_comma(make, tmp_path):
+  runs = [make('a', 'catch', 1, [0., 0.5]),
+          make('b', 'catch', 1, [0., 1.], rate=1e-4)]
+  path = tmp_path / 'b' / 'config.gin'
+  path.write_text(path.read_text().replace('momentum = 0.0', 'momentum = 0.5'))
+  assert list(exchange.rliable(runs))[1] == (
+      'learning_rate = 0.0001; momentum = 0.5')
+
+
 def test_marl_eval_gets_curves_at_common_frames_and_an_absolute_metric(make):
   contents = exchange.marl_eval([
       make('a', 'atari/pong', 3, [0., 0.5], mean=0.75),
