@@ -101,7 +101,7 @@ def _action_space(spec: Any) -> Any:
   from gymnasium import spaces as gym_spaces
   is_bounded = isinstance(spec, specs.BoundedArray)
   if (not isinstance(spec, specs.Array) or len(spec.shape) > 1
-      or spec.dtype.kind not in 'iuf'
+      or spec.dtype.kind not in 'biuf'
       or (spec.dtype.kind != 'f' and not is_bounded)):
     raise spaces.SpaceError(
         f'actions of {spec!r}; only a DiscreteArray, and a BoundedArray of '

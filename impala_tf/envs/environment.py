@@ -288,7 +288,7 @@ class BatchedEnvironment(abc.ABC):
   def step(self, actions: np.ndarray) -> dm_env.TimeStep:
     """Plays one agent step in every environment, after `reset`.
 
-    Actions are int32 [E] or [E, D], within `action_spec()`; or float32 [E, D],
+    Actions are int32 [E] or [E, D], within `action_spec()`; or floats [E, D],
     which `action_box` fits to its bounds. Returns `step_type` uint8 [E];
     `reward` float32 [E], raw; `discount` float32 [E], 0 or 1; `observation`
     [E, ...]. Raises UserError for actions of another type or shape, out of
@@ -296,8 +296,9 @@ class BatchedEnvironment(abc.ABC):
     """
     spec = self._action_spec
     wanted = (self.num_envs,) + spec.shape
-    if (not isinstance(actions, np.ndarray) or actions.dtype != spec.dtype
-        or actions.shape != wanted):
+    if (not isinstance(actions, np.ndarray) or actions.shape != wanted
+        or actions.dtype.kind != spec.dtype.kind
+        or self._is_discrete and actions.dtype != spec.dtype):
       array = np.asarray(actions)
       raise config_lib.UserError(
           f'{self.level}: actions must be a NumPy array, {spec.dtype} of '

@@ -135,7 +135,7 @@ class GymEnvironment(serial.SerialEnvironment):
     metadata = simulators[0].metadata or {}
     self.frames_per_sec = metadata.get('render_fps') or self.frames_per_sec
     # Only discrete actions have a `start`.
-    self._first_action = np.asarray(getattr(actions, 'start', 0), np.int64)
+    self._first_action = np.asarray(getattr(actions, 'start', 0), actions.dtype)
 
   def _begin(self, i: int) -> np.ndarray:
     # The constructor's reset comes first.
@@ -145,7 +145,7 @@ class GymEnvironment(serial.SerialEnvironment):
 
   def _advance(self, i: int, action: np.ndarray) -> serial.Transition:
     if self._is_discrete:
-      action = action + self._first_action
+      action = (action + self._first_action).astype(self._first_action.dtype)
     try:
       observation, reward, terminated, truncated, info = (
           self._simulators[i].step(action))
@@ -172,7 +172,7 @@ class GymEnvironment(serial.SerialEnvironment):
       raise config_lib.UserError(
           f'{self.level}: the reward of {self.moment_of(i)} must be one '
           f'number, but is {reward!r}')
-    self._warn_unless_finite('reward', i, number)
+    self._warn_unless_finite('reward', i, spaces.cast(number, np.float32))
     return serial.Transition(observation, number.item(), terminated, truncated)
 
   def _warn_unless_finite(self, what: str, i: int, numbers: np.ndarray) -> None:
@@ -271,7 +271,7 @@ def _maker(level: str, env_id: str, kwargs: Mapping[str, Any],
     try:
       with _as_config_error(level):
         observation, info = env.reset(seed=seed)
-        first_resets[i] = observation, {**info}  # Refuses others.
+        first_resets[i] = copy.deepcopy(observation), {**info}  # No others.
     except BaseException:
       serial.close(env)
       raise
@@ -295,9 +295,10 @@ def _as_config_error(level: str, kwargs: Mapping[str, Any] | None = None
     raise config_lib.ConfigError(
         f'EnvironmentConfig.level: {level} has {error}') from error
   except serial.ERRORS as error:
-    if isinstance(error, (_import().error.Error, ImportError)):
+    if kwargs is not None and isinstance(
+        error, (_import().error.Error, ImportError)):
       raise _cannot_be_made(level, error) from error
-    failure = 'cannot be reset' if kwargs is None else (
+    failure = 'cannot be reset (to observation, info)' if kwargs is None else (
         f'cannot be made with EnvironmentConfig.kwargs = {dict(kwargs)}')
     cause = serial.place_and_cause(error) if kwargs is None else _explain(error)
     raise config_lib.ConfigError(f'{level} {failure}: {cause}') from error

@@ -33,8 +33,9 @@ _FLAT = ('Box', 'Discrete', 'MultiDiscrete', 'MultiBinary')
 # Arguments by which a space that is no Box is made again.
 _ARGUMENTS = {'Discrete': ('n', 'start'), 'MultiDiscrete': ('nvec', 'start'),
               'MultiBinary': ('n',)}
-# From here on a bound stands for there being none.
-_NO_BOUND = np.finfo(np.float32).max / 2
+# From here on a bound stands for there being none: Gymnasium writes infinity
+# as the largest integer of a type.
+_NO_BOUND = np.iinfo(np.int32).max
 
 
 class SpaceError(ValueError):
@@ -92,7 +93,7 @@ class Converter:
     from gymnasium import spaces  # Lazily: not every run needs it.
     self._arguments = space, pictures, int(num_logits)
     parts = list(_parts(space))
-    others = [part for part in parts if part[0] != (MASK,)]
+    others = [part for part in parts if part[0][:1] != (MASK,)]
     self.has_mask = bool(num_logits) and len(others) < len(parts) and (
         spaces.flatdim(space[MASK]) == num_logits)
     if self.has_mask:
@@ -207,9 +208,9 @@ def cast(given: np.ndarray, dtype: Any) -> np.ndarray | None:
   """Casts an array to `dtype`; None if not numeric, or values would not fit."""
   if given.dtype.kind not in 'biuf':
     return None
-  with np.errstate(invalid='ignore'):
+  with np.errstate(invalid='ignore', over='ignore'):
     array = given.astype(dtype, copy=False)
-  if np.can_cast(given.dtype, dtype, 'same_kind') or (array == given).all():
+  if array is given or np.dtype(dtype).kind == 'f' or (array == given).all():
     return array
   return None
 
@@ -311,7 +312,7 @@ def _image(path: tuple[Any, ...], space: Any, pictures: bool,
     return None
   factor = None
   if pictures and len(shape) == 3:
-    bound = float(max(abs(space.low.min()), abs(space.high.max())))
+    bound = max(abs(float(space.low.min())), abs(float(space.high.max())))
     if not (is_byte and bound == 255):
       factor = 255 / bound if 0 < bound < _NO_BOUND else 255.
   dtype = np.uint8 if is_byte and factor is None else np.float32

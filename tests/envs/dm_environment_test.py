@@ -78,6 +78,8 @@ _DISCRETE = specs.DiscreteArray(3)
 @pytest.mark.parametrize('spec, action, expected', [
     (_DISCRETE, np.int32(2), 2),
     (specs.BoundedArray((), np.int64, -1, 1), np.int32(2), 1),
+    (specs.BoundedArray((), bool, False, True), np.int32(1), True),
+    (specs.BoundedArray((1,), np.float64, 0, 1), np.array([.5]), [.75]),
     (specs.BoundedArray((2,), np.int16, [1, -4], [3, 0]),
      np.array([2, 0], np.int32), [3, -4]),
     (specs.BoundedArray((2,), np.float64, -1, [1, 2]),

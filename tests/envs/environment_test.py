@@ -179,8 +179,8 @@ def test_actions_within_one_and_unscaled_ones_stay_as_they_are():
      r'shape \(3,\), but are int32 of shape \(4,\)'),
     ('catch', np.zeros(E, np.uint32), 'int32 of .* but are uint32'),
     ('catch', [0] * E, r'NumPy array.* \(list\)'),
-    ('gym/InvertedPendulum-v5', np.zeros([E, 1], np.float64),
-     'float32 of .* but are float64'),
+    ('gym/InvertedPendulum-v5', np.zeros([E, 1], np.int32),
+     'float32 of .* but are int32'),
 ], indirect=['env'])
 def test_actions_of_another_kind_are_refused(env, actions, message):
   env.reset()

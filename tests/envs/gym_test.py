@@ -59,6 +59,7 @@ _MOVES = {
         np.array([-1., 0.]), np.array([2., 0.5]), dtype=np.float64),
     'Unbounded': gymnasium.spaces.Box(-np.inf, np.inf, (2,), np.float32),
     'Integers': gymnasium.spaces.Box(0, 4, (3,), np.int32),
+    'Choices': gymnasium.spaces.MultiDiscrete([3, 2], dtype=np.uint8),
     'Matrix': gymnasium.spaces.Box(-1, 1, (2, 2), np.float32)}
 
 
@@ -72,7 +73,7 @@ class _Moves(_Counter):
         -np.inf, np.inf, (2,), np.float64)
 
   def step(self, action):
-    assert self.action_space.shape == action.shape
+    assert self.action_space.contains(action)
     return action.astype(float), float(action.sum()), False, False, {}
 
 
@@ -200,7 +201,7 @@ def test_reset_that_fails_is_one_line_and_leaves_nothing_open():
   assert gym.GymEnvironment('No-Reset-v0', 1, seed=0).frames_per_sec == 60
   _Counter.made.clear()
   with pytest.raises(config.ConfigError, match=(
-      r'^gym/No-Reset-v0 cannot be reset: .*gym_test.py, line [0-9]+: '
+      r'^gym/No-Reset-v0 cannot be reset .*: .*gym_test.py, line [0-9]+: '
       'KeyError: ')) as error:
     gym.GymEnvironment('No-Reset-v0', 2, seed=0)
   assert '\n' not in str(error.value)
@@ -407,7 +408,7 @@ def test_reward_of_any_numeric_type_is_a_number(reward):
 
 
 @pytest.mark.parametrize('what, value', [
-    ('reward', np.inf), ('observation', [0, np.nan])])
+    ('reward', np.inf), ('reward', 1e39), ('observation', [0, np.nan])])
 def test_number_that_is_not_finite_is_noted_once_with_its_environment(
     what, value, capsys):
   env = _returning(**{what: value})
@@ -563,6 +564,21 @@ def test_constructors_get_a_render_mode_if_they_take_and_list_it(
     film.on_step(0)
 
 
+def test_choices_are_of_their_spaces_type():
+  _begun('Moves-Choices-v0', 1).step(np.array([[2, 1]], np.int32))
+
+
+def test_first_observation_stays_while_other_copies_begin(make):
+  shared = np.zeros(3, np.float32)
+
+  def reset(self, *, seed=None, options=None):
+    shared[:] += 1
+    return shared, {}
+
+  env = make(type('', (_Own,), {'reset': reset}))
+  assert env.reset().observation[:, 0].tolist() == [1, 2]
+
+
 def test_nested_arguments_are_each_copys_own(make):
   kwargs = {'cfg': {'map': {'size': 5}, 'found': []}}
   for _ in range(2):
@@ -577,13 +593,13 @@ def _leaving(*unused, **unused_kwargs):
 @pytest.mark.parametrize('creator, words', [
     (_leaving, 'cannot be made .* line [0-9]+: SystemExit: sys.exit'),
     (type('', (_Own,), {'reset': _leaving}),
-     'cannot be reset: .* line [0-9]+: SystemExit: sys.exit'),
+     'cannot be reset .*: .* line [0-9]+: SystemExit: sys.exit'),
     (type('', (_Own,), {'reset': lambda self, **kwargs: np.zeros(3)}),
-     'cannot be reset: .* too many values to unpack'),
+     'cannot be reset .*: .* too many values to unpack'),
     (type('', (_Own,), {'reset': lambda self, **kwargs: np.zeros(2)}),
-     "cannot be reset: .* 'numpy.float64' object is not a mapping"),
+     "cannot be reset .*: .* 'numpy.float64' object is not a mapping"),
     (type('', (_Own,), {'reset': lambda self: (np.zeros(3), {})}),
-     "cannot be reset: .* TypeError: .* unexpected keyword argument 'seed'$"),
+     "cannot be reset .* TypeError: .* unexpected keyword argument 'seed'$"),
     (lambda max_episode_steps: _Own(),
      'max_episode_steps.* must take these, and no argument id, max_episode_')])
 def test_constructor_or_reset_that_fails_is_named_with_its_line(

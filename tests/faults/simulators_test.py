@@ -194,9 +194,9 @@ def test_evaluation_closes_all_at_sigterm(home):
 
 
 @pytest.mark.parametrize('level, options, code, words', [
-    ('Leaves', {}, 2, 'gym/Leaves-v0 cannot be reset: '),
+    ('Leaves', {}, 2, 'gym/Leaves-v0 cannot be reset (to observation, info): '),
     ('Leaves', {'ExperimentConfig.in_process': True}, 2,
-     'gym/Leaves-v0 cannot be reset: '),
+     'gym/Leaves-v0 cannot be reset (to observation, info): '),
     ('Refused', {}, 1, 'actor_0 ended with exit code 1, twice before it has '
      'done anything: gym/Refused-v0: environment 0 (step 1) failed: '),
     ('Refused', {'ActorConfig.env_processes': 2}, 1,
