@@ -172,7 +172,7 @@ class GymEnvironment(serial.SerialEnvironment):
       raise config_lib.UserError(
           f'{self.level}: the reward of {self.moment_of(i)} must be one '
           f'number, but is {reward!r}')
-    self._warn_unless_finite('reward', i, spaces.cast(number, np.float32))
+    self._warn_unless_finite('reward', i, number.astype(np.float32))
     return serial.Transition(observation, number.item(), terminated, truncated)
 
   def _warn_unless_finite(self, what: str, i: int, numbers: np.ndarray) -> None:

@@ -208,7 +208,7 @@ def cast(given: np.ndarray, dtype: Any) -> np.ndarray | None:
   """Casts an array to `dtype`; None if not numeric, or values would not fit."""
   if given.dtype.kind not in 'biuf':
     return None
-  with np.errstate(invalid='ignore', over='ignore'):
+  with np.errstate(invalid='ignore'):
     array = given.astype(dtype, copy=False)
   if array is given or np.dtype(dtype).kind == 'f' or (array == given).all():
     return array
