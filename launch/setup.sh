@@ -229,6 +229,7 @@ name_lost_packages() {
 # led to stays until the next set-up, since programs may run from there.
 install() {
   local python uv extra name new
+  [[ -w ~ ]] || export UV_NO_CACHE=1
   find_python
   # Not if pip has an index of its own, which uv would not know.
   if [[ -z "$uv" ]] && may_fetch &&
@@ -247,7 +248,6 @@ install() {
   mkdir -p "$new"
   local log="$new/setup.log" make pip
   if [[ -n "$uv" ]]; then
-    [[ -w ~ ]] || export UV_NO_CACHE=1
     make=("$uv" venv --seed --allow-existing --python "$python")
     pip=("$uv" pip install --python "$new/bin/python" --compile-bytecode)
   else

@@ -33,9 +33,9 @@ _FLAT = ('Box', 'Discrete', 'MultiDiscrete', 'MultiBinary')
 # Arguments by which a space that is no Box is made again.
 _ARGUMENTS = {'Discrete': ('n', 'start'), 'MultiDiscrete': ('nvec', 'start'),
               'MultiBinary': ('n',)}
-# From here on a bound stands for there being none: Gymnasium writes infinity
-# as the largest integer of a type.
-_NO_BOUND = np.iinfo(np.int32).max
+# From here on a bound of floats and of signed integers stands for there being
+# none: Gymnasium writes infinity as the largest integer of a type.
+_NO_BOUND, _NO_INTEGER = np.finfo(np.float32).max / 2, np.iinfo(np.int32).max
 
 
 class SpaceError(ValueError):
@@ -95,7 +95,8 @@ class Converter:
     parts = list(_parts(space))
     others = [part for part in parts if part[0][:1] != (MASK,)]
     self.has_mask = bool(num_logits) and len(others) < len(parts) and (
-        spaces.flatdim(space[MASK]) == num_logits)
+        kind_of(space[MASK]) != 'Dict'
+        and spaces.flatdim(space[MASK]) == num_logits)
     if self.has_mask:
       parts = others
     is_plain = len(parts) == 1 and kind_of(parts[0][1]) == 'Box' and (
@@ -314,7 +315,8 @@ def _image(path: tuple[Any, ...], space: Any, pictures: bool,
   if pictures and len(shape) == 3:
     bound = max(abs(float(space.low.min())), abs(float(space.high.max())))
     if not (is_byte and bound == 255):
-      factor = 255 / bound if 0 < bound < _NO_BOUND else 255.
+      limit = _NO_INTEGER if space.dtype.kind == 'i' else _NO_BOUND
+      factor = 255 / bound if 0 < bound < limit else 255.
   dtype = np.uint8 if is_byte and factor is None else np.float32
   return _Image(path, space, specs.Array(shape, dtype, 'observation'),
                 is_first, factor)

@@ -19,7 +19,7 @@ from impala_tf.sweeps import results as results_lib
 
 DEFAULT_PATH = 'results/results.csv'
 # Values of `Result.protocol`.
-SAMPLED = 'evaluation'  # Full games by the paper's protocol, section 5.3.2.
+SAMPLED = 'evaluation'  # Full games; no-ops begin them as in section 5.3.2.
 DETERMINISTIC = 'evaluation, most probable actions'
 
 

@@ -10,6 +10,7 @@ set -euo pipefail
 source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../usage.sh"
 check_arguments 2 "$@"
 launch="$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.."
+source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../setup.sh"
 dir="${1:-runs/pbt}" file="${2:-configs/populations/pbt.gin}"
 # A place for each of a population's eight members, however few cores there are: they
 # compare themselves with what the others are at the same time, and turns would cost

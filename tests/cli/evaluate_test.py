@@ -170,10 +170,11 @@ def test_level_of_a_suite_that_was_interrupted_is_played_again(
 
 def test_game_is_cut_off_at_the_limit_that_a_binding_sets(
     catch_run, play, capsys):
-  assert play(catch_run, '--episodes=3', f'--gin_binding={_LIMIT}') == 0
+  assert play(catch_run, '--episodes=5', '--num_envs=3',
+              f'--gin_binding={_LIMIT}') == 0
   report = json.loads((catch_run / 'evaluation_varied.json').read_text())
   assert report['returns'] == [0., 0., 0.] and report['episodes_cut'] == 3
-  assert report['gin_binding'] == [_LIMIT]
+  assert report['gin_binding'] == [_LIMIT] and report['episodes_left'] == 2
   assert '3 games were cut off after 4 frames' in capsys.readouterr().out
 
 

@@ -128,6 +128,7 @@ def test_observation_of_another_space_is_refused(wrong):
     (gym_spaces.Box(-np.inf, np.inf, (24, 24, 1), np.float32), 1.),
     (gym_spaces.Box(0, np.inf, (24, 24, 1), np.int32), 1),
     (gym_spaces.Box(-128, 0, (24, 24, 1), np.int8), -128),
+    (gym_spaces.Box(0, 2**32 - 1, (24, 24, 1), np.uint32), 2**32 - 1),
     (gym_spaces.Box(0, 255, (24, 24, 1), np.float32), 255.),
     (gym_spaces.Box(0, 255, (24, 20), np.uint8), 255),
     (gym_spaces.Box(0, 1, (4, 24, 20), np.float32), 1.)])
@@ -211,6 +212,7 @@ def test_what_cannot_be_converted_is_refused_with_what_is_declared(
     (gym_spaces.MultiBinary(4), True),
     (gym_spaces.Box(0, 1, (4,), np.int8), True),
     (gym_spaces.Tuple([gym_spaces.MultiBinary(n) for n in (3, 1)]), True),
+    (gym_spaces.Dict(a=gym_spaces.MultiBinary(4)), False),
     (gym_spaces.MultiBinary(3), False)])  # It fits no action.
 def test_mask_in_a_dict_is_no_input(mask_space, is_mask):
   space = gym_spaces.Dict(observation=_IMAGE, action_mask=mask_space)
@@ -220,7 +222,8 @@ def test_mask_in_a_dict_is_no_input(mask_space, is_mask):
   np.testing.assert_array_equal(observed.observation, sample['observation'])
   assert converter.has_mask == is_mask
   assert (observed.action_mask is not None) == is_mask
-  assert converter.num_features == (0 if is_mask else 3)
+  assert converter.num_features == (
+      0 if is_mask else gym_spaces.flatdim(mask_space))
   assert spaces.Converter(space).num_features  # If no mask is looked for.
 
 
