@@ -279,6 +279,8 @@ install() {
   say "done in $SECONDS s"
 }
 
+[[ "$OSTYPE" == linux* ]] || give_up 'the scripts need Linux'
+
 # What .venv was made from; a copied or moved one is stale, since its scripts
 # hold absolute paths.
 stamp="$(cd -P -- "$ROOT" && cat constraints.txt pyproject.toml setup.py |
@@ -289,7 +291,6 @@ is_ready() {
      "$(cat "$ROOT/.venv/stamp" 2> /dev/null)" == "$stamp" ]]
 }
 
-[[ "$OSTYPE" == linux* ]] || give_up 'the scripts need Linux'
 unset PYTHONHOME  # Of another Python, without the modules of this one.
 if [[ "$ROOT" == *:* ]]; then
   say "the colon in $ROOT breaks Python's search path; move the clone"

@@ -194,8 +194,8 @@ class Learner:
 
   def _step(self, unroll: types.Unroll) -> dict[str, tf.Tensor]:
     gradients = self.gradients(unroll)
-    metrics = {name: tf.cast(value, tf.float32) for name, value in (
-        {**gradients.metrics, **self.apply(gradients)}).items()}
+    metrics = {name: tf.cast(value, tf.float32) for name, value in
+               {**gradients.metrics, **self.apply(gradients)}.items()}
     for name, value in metrics.items():
       if value.shape not in ((), unroll.level_index.shape):
         raise ValueError(f'the metric {name!r} is {value.shape}, not [B] or []')

@@ -572,8 +572,7 @@ def test_first_observation_stays_while_other_copies_begin(make):
   shared = np.zeros(3, np.float32)
 
   def reset(self, *, seed=None, options=None):
-    shared[:] += 1
-    return shared, {}
+    return np.add(shared, 1, out=shared), {}
 
   env = make(type('', (_Own,), {'reset': reset}))
   assert env.reset().observation[:, 0].tolist() == [1, 2]

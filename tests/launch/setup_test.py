@@ -335,9 +335,13 @@ def test_users_settings_of_pip_and_python_are_not_for_the_environment(machine):
               + 'echo "$1 $2 ${PYTHONPATH-} $PIP_USER" >> "$CALLS"')
   assert machine.run(IMPALA_TF_OFFLINE='1', PYTHONPATH='mine',
                      PIP_USER='1')[0] == 0
-  asked = [c for c in machine.calls_file.read_text().splitlines()
-           if c.startswith('-m pip')]
-  assert '-m pip  0' in asked and not any('mine' in call for call in asked)
+  calls = machine.calls_file.read_text()
+  assert '-m pip  0\n' in calls and '-m pip mine' not in calls
+
+
+def test_other_systems_are_refused_before_a_program_is_missed(machine):
+  (machine.bin / 'sha256sum').unlink()
+  _assert_refused(machine, ['the scripts need Linux'], OSTYPE='darwin23')
 
 
 def test_home_that_cannot_be_written_keeps_no_cache(machine):
