@@ -20,6 +20,7 @@ import sys
 from typing import NamedTuple
 
 # Set before TensorFlow is imported, as impala_tf/__init__.py does.
+os.environ.setdefault('no_grpc_proxy', 'localhost')  # Else gRPC asks it.
 os.environ.setdefault('TF_ENABLE_ONEDNN_OPTS', '1')
 os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '2')
 
@@ -96,7 +97,7 @@ def vtrace(log_rhos, discounts, rewards, values, bootstrap_value):
 
 # impala_tf/agents/networks.py: also convolutions, LSTM and language.
 def make_parameters():
-  """Draws kernels [inputs, outputs] of variance 1 / inputs; biases are 0."""
+  """Draws kernels [inputs, outputs] truncated at two deviations; biases 0."""
   parameters = []
   for shape in ((BOARD[0] * BOARD[1], HIDDEN_SIZE), (HIDDEN_SIZE, HIDDEN_SIZE),
                 (HIDDEN_SIZE, NUM_ACTIONS), (HIDDEN_SIZE, 1)):

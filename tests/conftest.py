@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import impala_tf  # noqa: F401  Has switches for TensorFlow, too.
+from impala_tf import config as config_lib
 from impala_tf.envs import gym
 from impala_tf.roles import beginning
 
@@ -25,6 +26,14 @@ gym.draw_without_display()  # Before a test imports a simulator by itself.
 
 # Explains failed assertions in modules that tests share, too.
 pytest.register_assert_rewrite('tests.faults', 'tests.fixtures')
+
+
+def _init_in_one_line(error, *arguments):
+  ValueError.__init__(error, *arguments)
+  assert '\n' not in str(error), error
+
+
+config_lib.UserError.__init__ = _init_in_one_line  # Whoever raises one.
 
 
 @pytest.fixture(autouse=True)

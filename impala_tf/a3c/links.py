@@ -5,8 +5,7 @@ gradient as it ends. On the learner's machine both happen in memory that the
 processes share (`MemoryLink`). Workers of other machines fetch parameters from
 the learner's table, as actors do, and put gradients into a short queue
 (`TableLink`). The learner applies one after another (`start_intake`): a
-parameter server, as A3C on several machines has in table 1 of Espeholt et al.
-2018 (arXiv:1802.01561).
+parameter server, as A3C has between machines (Espeholt et al. 2018, table 1).
 """
 
 from concurrent import futures

@@ -139,8 +139,7 @@ class WorkersInTurn:
                seed: int):
     """Stores the parts; `seed` is for sampling actions.
 
-    `gradients_fn` computes those of an unroll [T+1, 1] at the agent's
-    parameters.
+    `gradients_fn` is of an unroll [T+1, 1], at the agent's parameters.
     """
     self._link = link
     self._agent = agent

@@ -143,7 +143,7 @@ class Agent(tf.Module):
                                    tf.int32),
               features=tf.zeros([1, 1, num_features]),
               action_mask=tf.ones([1, 1, self.distribution.num_logits])),
-          self._no_actions(1, 1), self.initial_state(1))
+          self.no_actions(1, 1), self.initial_state(1))
     local_results = tf.distribute.get_strategy().experimental_local_results
     # By handle, since Keras wraps variables of mixed precision.
     found = {id(local.handle) for variable in self.trainable_variables
@@ -195,9 +195,9 @@ class Agent(tf.Module):
     if self._core is None:
       return ()
     return CoreState(self._core.initial_state(batch_size),
-                     self._no_actions(batch_size))
+                     self.no_actions(batch_size))
 
-  def _no_actions(self, *leading) -> tf.Tensor:
+  def no_actions(self, *leading) -> tf.Tensor:
     """Makes zeros [*leading, ...] for steps that have no last action."""
     return tf.zeros([*leading, *self.distribution.action_shape],
                     self.distribution.action_dtype)

@@ -4,7 +4,6 @@ import dataclasses
 from typing import Any, Mapping
 
 import dm_env
-import tensorflow as tf
 
 from impala_tf import config as config_lib
 from impala_tf.agents import agent as agent_lib
@@ -69,9 +68,7 @@ def take_parameters(agent: agent_lib.Agent,
     elif name.endswith('LSTM inputs') and not same_actions:
       # A kernel's rows are the torso's features, the reward, the last action.
       (kernel,), (old_kernel,) = variables, old_parts[name]
-      last_action = agent.distribution.encode(tf.zeros(
-          [1, *agent.distribution.action_shape],
-          agent.distribution.action_dtype))
+      last_action = agent.distribution.encode(agent.no_actions(1))
       num_others = kernel.shape[0] - last_action.shape[-1]
       kernel[:num_others].assign(old_kernel[:num_others])
       lines.append(f"the {name[:-len(' inputs')]}'s input of the last action "

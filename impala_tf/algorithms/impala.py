@@ -35,9 +35,8 @@ def loss(agent: agent_lib.Agent, unroll: types.Unroll,
          select: SelectFn | None = None) -> types.LossOutput:
   """Sums up the three losses of section 4.2.
 
-  `select` is a function of the network's outputs and the batch that returns a
-  `Selection`; None: all of the batch counts. For the other arguments see
-  `algorithm.Algorithm`.
+  `select` returns a `Selection` of the batch; None: all of it counts. For the
+  other arguments see `algorithm.Algorithm`.
   """
   outputs = agent.unroll(unroll.env_outputs, unroll.agent_outputs.action,
                          unroll.core_state)
@@ -56,9 +55,7 @@ A3C_CONTINUOUS = algorithm.Algorithm(
 
 class Targets(NamedTuple):
   """Targets that the baseline is trained towards."""
-  # float32 [T, B], V-trace's targets or those of another correction, without
-  # gradient.
-  vs: tf.Tensor
+  vs: tf.Tensor  # float32 [T, B], those of the correction, without gradient.
   # float32 [T, B], 1 for each target; 0 if a time limit has cut the episode off
   # or the step is not relevant.
   mask: tf.Tensor

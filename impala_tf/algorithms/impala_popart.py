@@ -70,9 +70,8 @@ def after_step(agent: agent_lib.Agent, totals: Any,
   et al. 2016 includes the step's own targets first. Here each update needs only
   one pass through the network and one reduction over replicas.
   """
-  assert agent.popart is not None  # See `make_agent`.
-  # The table of algorithms refuses None.
-  assert config.impala.popart_step_size is not None
+  # See `make_agent` and, for the other, the table of algorithms.
+  assert agent.popart is not None and config.impala.popart_step_size is not None
   agent.popart.update(totals, config.impala.popart_step_size)
 
 

@@ -49,9 +49,8 @@ def loss(agent: agent_lib.Agent, unroll: types.Unroll,
         ) -> types.LossOutput:
   """Computes IMPALA's loss over the steps within the trust region.
 
-  This is algorithm 1 of the supplement, with the policy gradient of section
-  2.3: the algorithm as printed lacks its minus sign and applies the clipped
-  ratio twice.
+  This is algorithm 1 of the supplement, with section 2.3's policy gradient: as
+  printed it lacks a minus sign and applies the clipped ratio twice.
   """
   return _base(config).loss(
       agent, unroll, config, hyperparameters,

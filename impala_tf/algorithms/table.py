@@ -58,22 +58,19 @@ _OPTIONS_OF_LEARNERS = {
 
 
 def _check_asynchronous(config: config_lib.Config) -> None:
-  refused = {}
+  if len(levels_lib.expand(config.environment.level)) > 1:
+    raise config_lib.ConfigError(
+        'EnvironmentConfig.level must be a single level with '
+        f'ExperimentConfig.algorithm = {config.experiment.algorithm!r}')
   for section_name, options in _OPTIONS_OF_LEARNERS.items():
     section = getattr(config, section_name)
     for option in options:
       default = getattr(type(section)(), option)
       if getattr(section, option) not in (default, 'auto'):
-        refused[f'{type(section).__name__}.{option}'] = repr(default)
-  if len(levels_lib.expand(config.environment.level)) > 1:
-    raise config_lib.ConfigError(
-        'EnvironmentConfig.level must be a single level with '
-        f'ExperimentConfig.algorithm = {config.experiment.algorithm!r}')
-  for name, value in refused.items():
-    raise config_lib.ConfigError(
-        f'{name} is not for ExperimentConfig.algorithm = '
-        f'{config.experiment.algorithm!r}, whose workers share their '
-        f'parameters; set it to {value}, or leave it out')
+        raise config_lib.ConfigError(
+            f'{type(section).__name__}.{option} is not for ExperimentConfig.'
+            f'algorithm = {config.experiment.algorithm!r}, whose workers share '
+            f'their parameters; set it to {default!r}, or leave it out')
   if config.experiment.in_process and not config.asynchronous.share_memory:
     raise config_lib.ConfigError(
         'with ExperimentConfig.in_process nobody sends gradients; set '
@@ -112,8 +109,7 @@ class Row(NamedTuple):
   load: Callable[[], Any]
   # Raises ConfigError for a config that the algorithm cannot have.
   check: CheckFn = lambda config: None
-  # The module of `roles` in which it learns, `LEARNER_WITH_ACTORS` or
-  # `SHARED_PARAMETERS`.
+  # The module of `roles` in which it learns, one of the two above.
   architecture: str = LEARNER_WITH_ACTORS
 
 

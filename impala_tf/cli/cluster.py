@@ -56,7 +56,6 @@ def _parse_args() -> argparse.Namespace:
 def _train(args: argparse.Namespace, config: config_lib.Config,
            why_public: str | None) -> int:
   run_dir = args.run_dir or run_directory.fresh_path(config.environment.level)
-  run_directory.reach(run_dir)
   log_dir = pathlib.Path(run_directory.logs_path(run_dir))
   number = config.learner.num_learners
   open_ports = [('Reverb', None)]
@@ -64,9 +63,9 @@ def _train(args: argparse.Namespace, config: config_lib.Config,
     open_ports = [('Reverb', args.port + i) for i in range(number)]
   if number > 1:
     open_ports.append(('TensorFlow', None))
+  evaluator_cpus = (args.actor_cpus or 1.) if args.evaluate else 0.
   with ray_connection.connected(
-      args.ray_address, cluster_plan.cpus_besides_actors(args, config)
-  ) as nodes:
+      args.ray_address, number * args.learner_cpus + evaluator_cpus) as nodes:
     from impala_tf.ray_cluster import run as cluster_run  # Imports Ray.
     plan = cluster_plan.Plan(args, config, nodes)
     with run_directory.claim(

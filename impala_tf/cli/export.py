@@ -10,7 +10,6 @@ import errno
 import os
 import pathlib
 import shutil
-import types
 from typing import Any
 
 from impala_tf import config as config_lib
@@ -57,7 +56,7 @@ def _parse_args() -> argparse.Namespace:
   args = parser.parse_args()
   if args.push_to_hub:
     args.card = True
-    _hub()
+    user_modules.check_installed('huggingface_hub', 'hub', '--push_to_hub')
   if args.format == 'saved_model' and (args.card or args.float16):
     raise config_lib.UserError(
         '--card, --push_to_hub and --float16 are for --format=agent')
@@ -155,23 +154,12 @@ def _add_card(directory: str, run_dir: str, config: config_lib.Config,
   files.write(os.path.join(directory, model_card.FILE), card.encode('utf-8'))
 
 
-def _hub() -> types.ModuleType:
-  """Imports huggingface_hub; raises UserError if it is not installed."""
-  try:
-    import huggingface_hub
-  except ImportError as error:
-    raise config_lib.UserError(
-        '--push_to_hub needs the package huggingface_hub; '
-        "pip install 'impala_tf[hub]'") from error
-  return huggingface_hub
-
-
 def _upload(directory: str, name: str) -> str:
   """Uploads a directory as Hub model `name`, made if new; returns its URL.
 
   Raises RemoteError if the Hub refuses it or does not answer.
   """
-  hub = _hub()
+  import huggingface_hub as hub
   try:
     url = hub.create_repo(name, exist_ok=True)
     hub.upload_folder(repo_id=name, folder_path=directory)

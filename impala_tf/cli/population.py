@@ -10,6 +10,7 @@ The same command resumes. If some members fail, the others are run to their
 ends.
 """
 
+import contextlib
 import os
 import shlex
 from typing import Mapping, Sequence
@@ -50,8 +51,9 @@ class Turns(batch.Turns):
 
   def choose(self, waiting: Sequence[str]) -> str:
     for name in waiting:
-      for row in self._rows[name].new_rows()[-1:]:
-        self._frames[name] = row['frames']
+      with contextlib.suppress(config_lib.UserError):  # The member will say it.
+        for row in self._rows[name].new_rows()[-1:]:
+          self._frames[name] = row['frames']
     return min(waiting, key=lambda name: (
         self._order.index(self._populations[name]), self._frames[name]))
 
@@ -78,13 +80,14 @@ class Program(sweep.Program):
       agent = (config_lib.data_fingerprint(loaded), loaded.experiment.algorithm,
                loaded.optimizer.max_gradient_norm is None,
                loaded.optimizer.bias_correction,
-               loaded.impala.popart_step_size is None)
+               loaded.impala.popart_step_size is None, loaded.population)
       if agents.setdefault(member.population, agent) != agent:
         raise config_lib.ConfigError(
             f'members of {member.population} differ in network, level, '
-            'algorithm, length of unrolls, or in whether they have PopArt, '
-            'clipping or bias_correction, so that none could copy another; '
-            'bind these in variants or fixed, not in ranges or points')
+            'algorithm, length of unrolls, PopulationConfig, or in whether '
+            'they have PopArt, clipping or bias_correction, so that none could '
+            'copy another; bind these in variants or fixed, not in ranges or '
+            'points')
 
   def begin(self, runs, run_dirs):
     for run_dir in run_dirs.values():

@@ -20,11 +20,13 @@ from impala_tf.plots import populations
 from impala_tf.plots import runs as runs_lib
 from impala_tf.plots import suite_tables
 from impala_tf.plots import tables
+from impala_tf.runs import gin_config
 from impala_tf.runs import metrics
 from impala_tf.runs import run_directory
 from impala_tf.runs import sweep_directory
 from impala_tf.storage import files
 from impala_tf.suites import levels as levels_lib
+from impala_tf.sweeps import plan as plan_lib
 
 Pictures = dict[str, Any]  # Matplotlib's figures by file name.
 
@@ -71,10 +73,28 @@ def _add_comparison(population_dirs: Sequence[str], sweep_dirs: Sequence[str],
         'of the same file; name one directory of each, or runs within it')
   dirs = population_dirs[0], sweep_dirs[0]
   pairs = comparison.pairs(*dirs)
+  changed = plan_lib.differences(*(
+      gin_config.load_sweep(str(pathlib.Path(path, kind.config_name)))
+      for path, kind in zip(dirs, (
+          sweep_directory.POPULATION, sweep_directory.SWEEP))))
+  if changed:
+    sections.append(f'**Their files differ:** {", ".join(changed)}')
   pictures['comparison.png'] = comparison.draw(*dirs, pairs)
   sections += ['## Populations and the sweep of the same settings',
                '![Comparison](comparison.png)', comparison.table(pairs),
                _COMPARISON]
+
+
+def _load_populations(paths: Sequence[str]) -> list[populations.Population]:
+  """Reads populations; those of several directories are labelled by these."""
+  names = runs_lib.labels(paths) if len(paths) > 1 else ['']
+  loaded = [population._replace(label=f'{name} {population.label}'.strip())
+            for name, path in zip(names, paths)
+            for population in populations.load(path)]
+  if paths and not loaded:
+    raise config_lib.UserError(
+        f'no member of {paths[0]} has begun yet; let it train')
+  return loaded
 
 
 def _write_scores(contents: dict[str, Any], output: pathlib.Path) -> None:
@@ -108,11 +128,7 @@ def main() -> None:
   sections: list[str] = []
   if of_sweeps:
     _add_comparison(of_populations, of_sweeps, pictures, sections)
-  loaded = [population for path in of_populations
-            for population in populations.load(path)]
-  if of_populations and not loaded:
-    raise config_lib.UserError(
-        f'no member of {of_populations[0]} has begun yet; let it train')
+  loaded = _load_populations(of_populations)
   for number, population in enumerate(loaded, start=1):
     name = f'population_{number}.png' if len(loaded) > 1 else 'population.png'
     pictures[name] = figures.population(population)

@@ -88,7 +88,12 @@ class Program:
       print(f'Stopped with {finished} of {len(directory.runs)} '
             f'{self.kind.runs} finished; the same command resumes')
       return 128 + signum
-    return 0 if finished == len(directory.runs) else 1
+    if finished < len(directory.runs):
+      print(f'{finished} of {len(directory.runs)} {self.kind.runs} finished; '
+            'the same command resumes interrupted ones, --retry_failed those '
+            'that failed')
+      return 1
+    return 0
 
   def _run_batch(self, args: argparse.Namespace, host: 'Host',
                  directory: sweep_directory.SweepDirectory,
@@ -113,15 +118,11 @@ class Program:
       except (OSError, config_lib.UserError) as error:  # Others go on.
         print(f'{name} {how}, but not recorded: {error}', flush=True)
 
-    shared = sharing.plan(groups, to_do, directory, host.address)
-    flags = {name: more for one in shared for name, more in one.flags.items()}
+    shared, flags = sharing.plan(groups, to_do, directory, host.address)
     return host.make_batch(directory).run(
         {run.name: [*directory.arguments(run), f'--network={args.network}',
                     *flags.get(run.name, ())] for run in to_do},
-        on_end, self.begin(runs, run_dirs),
-        [batch.Group(tuple(one.flags), local.make_server(
-            one.name, one.command, directory.log_dir, directory.lock))
-         for one in shared])
+        on_end, self.begin(runs, run_dirs), shared)
 
 
 def summary(config: plan_lib.SweepConfig,
@@ -136,7 +137,7 @@ def summary(config: plan_lib.SweepConfig,
         task, variant, statuses.count(results_lib.FINISHED),
         statuses.count(results_lib.FAILED),
         results_lib.best_mean(selected, _BEST),
-        results_lib.best_mean(selected, None), next(iter(returns), '-')))
+        results_lib.best_mean(selected, None), next(iter(returns), None)))
   return suite_tables.table(
       ['task', 'variant', 'finished', 'failed', f'best {_BEST}', 'all',
        'best setting'], rows, num_names=2,

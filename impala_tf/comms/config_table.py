@@ -51,9 +51,8 @@ def wait_for_config(address: str, poll: waiting.PollFn) -> config_lib.Config:
       infos = reverb_calls.server_info(client, _PROBE_TIMEOUT_SECS)
       for name, info in infos.items():
         if name.startswith(_PREFIX) and info.current_size:
-          sample = next(iter(client.sample(
-              name, emit_timesteps=False, unpack_as_table_signature=True)))
-          return config_lib.from_json(bytes(sample.data[0]).decode())
+          text, = reverb_calls.newest_item(client, name)
+          return config_lib.from_json(bytes(text).decode())
       cause = 'its server is there, but not yet ready'
     except ConnectionError as error:
       cause = str(error)

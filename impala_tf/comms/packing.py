@@ -59,10 +59,7 @@ class Packing:
     return [self._fields[i].shape.num_elements() for i in members]
 
   def allocate(self, num_unrolls: int) -> PackedUnroll:
-    """Allocates the columns of E unrolls, and their arrays as views of these.
-
-    Returns zeros, columns [E, N], and an unroll of views of them, leading [E].
-    """
+    """Allocates zeros: columns [E, N], and an unroll of views, leading [E]."""
     columns = tuple(
         np.zeros([num_unrolls, size], dtype.as_numpy_dtype)
         for dtype, size in zip(self._columns, self.sizes))
@@ -96,8 +93,7 @@ class Packing:
 
   def agents(self, columns: Sequence[tf.Tensor]) -> tf.Tensor:
     """Unpacks the number of the agent that played each unroll, int64 [B]."""
-    place = Stamp._fields.index('agent') - len(Stamp._fields)
-    return columns[self._stamped][:, place]
+    return columns[self._stamped][:, -1]  # The last field of `Stamp`.
 
   def stamp(self, columns: Sequence[tf.Tensor]) -> Stamp:
     """Unpacks the stamp, as tensors, from the columns [N] of one unroll."""

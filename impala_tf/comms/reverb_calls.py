@@ -5,6 +5,8 @@ may be slow for a good reason (a full queue, a suspended machine). So after each
 deadline it is asked whether it is alive.
 """
 
+from concurrent import futures
+import threading
 import time
 from typing import Any, Callable, Mapping, Sequence
 
@@ -33,6 +35,29 @@ def server_info(client: reverb.Client, timeout_secs: int | None = None
           or time.monotonic() >= deadline):
         raise ConnectionError(f'the Reverb server does not answer: {error}'
                              ) from error
+
+
+def newest_item(client: reverb.Client, table: str) -> Sequence[np.ndarray]:
+  """Returns the columns of the item in a table of `newest_item_table`.
+
+  The table must have one. Raises ConnectionError as `server_info` does: a
+  machine that loses power meanwhile ends no connection.
+  """
+  found: futures.Future = futures.Future()
+
+  def sample():
+    try:
+      found.set_result(next(iter(client.sample(
+          table, emit_timesteps=False, unpack_as_table_signature=True))).data)
+    except Exception as error:  # Reverb raises errors of several kinds.
+      found.set_exception(error)
+
+  threading.Thread(target=sample, daemon=True).start()
+  try:
+    return found.result(_PROBE_TIMEOUT_SECS)
+  except Exception as error:
+    raise ConnectionError(f'the Reverb server does not answer: {error!r}'
+                         ) from error
 
 
 def newest_item_table(name: str, *signature: tf.TensorSpec) -> reverb.Table:

@@ -35,8 +35,7 @@ class ActorConfig(fields.Section):
       parameters. With 'trajectory' actors play them and wait for the update.
       With 'step' the learner plays all environments together, step by step.
     controlled_lag_updates: N, to have actors act with parameters exactly N
-      learner updates old (appendix E.1), if `in_process`; None: with the
-      newest.
+      learner updates old (appendix E.1), if `in_process`; None: the newest.
   """
   num_actors: int | None = fields.option(
       None, at_least=1, unit='processes', source='section 3')

@@ -15,8 +15,7 @@ class AsyncConfig(fields.Section):
   `discount` and `reward_clipping` of `ImpalaConfig`.
 
   Attributes:
-    num_workers: K, workers with an environment each; never fewer than
-      processes.
+    num_workers: K workers of an environment each; no fewer than processes.
     max_segment_steps: t_max, most steps that a worker plays between two of its
       updates; an end of an episode ends them sooner. None: a whole episode,
       which is bootstrapped only if a time limit ends it.

@@ -19,10 +19,8 @@ class AtariConfig(fields.Section):
     life_loss_ends_episode: in training, a lost life gives discount 0 while the
       game goes on. Evaluation ignores it.
     full_action_set: all 18 actions instead of the game's own, as several games
-      together need. Actions that a game lacks (half of them in Skiing) are
-      no-ops.
-    sticky_action_probability: probability that the emulator repeats the last
-      action.
+      together need. Those that a game lacks (half in Skiing) are no-ops.
+    sticky_action_probability: probability that the last action is repeated.
   """
   action_repeats: int = fields.option(
       4, at_least=1, unit='frames', source='table G.1')

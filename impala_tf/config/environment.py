@@ -32,7 +32,7 @@ class EnvironmentConfig(fields.Section):
       lists and dicts of these.
     converted: True: bounded actions are scaled to [-1, 1], pictures to 0 to
       255 with channels last. Action masks are read from a Dict observation or
-      a method `action_masks`, too. False, for older runs: no conversion.
+      a method `action_masks`, too. False: no conversion.
     reward_scale: factor of all rewards that agents get; returns in logs and
       scores are without it. For rewards that are small beside
       `ImpalaConfig.entropy_cost`, or too large for values to follow.

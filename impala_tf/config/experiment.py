@@ -28,10 +28,8 @@ class ExperimentConfig(fields.Section):
       With `in_process` every multiple has a row, reproducibly.
     evaluation_episodes: full games that an evaluator plays of each level.
     evaluation_max_frames: environment frames after which an evaluated game is
-      cut off and counts with its return so far, beside training and in
-      `evaluate`.
-    evaluation_interval_secs: least time from one evaluation's start to the
-      next.
+      cut off and counts with its return so far, in `evaluate`, too.
+    evaluation_interval_secs: least time between the starts of evaluations.
     evaluation_video_interval_secs: least time from one video of an evaluated
       game to the next; None for no videos.
   """

@@ -39,8 +39,11 @@ def _check_type(name: str, value: Any, hint: Any) -> Any:
     return float(value)
   if isinstance(value, hint) and (hint is bool or not is_bool):
     return value
+  remedy = ''
+  if hint is int and isinstance(value, float) and value.is_integer():
+    remedy = f'; write {value:.0f}'
   raise ConfigError(f'{name} must be of type {hint.__name__}, but is {value!r} '
-                    f'({type(value).__name__})')
+                    f'({type(value).__name__}){remedy}')
 
 
 def check_range(name: str, value: Any, **limits: Any) -> None:
@@ -66,9 +69,8 @@ def check_range(name: str, value: Any, **limits: Any) -> None:
 def checked_data(name: str, value: Any) -> Any:
   """Checks plain data; returns a copy that gin and JSON write and read alike.
 
-  Tuples become lists, and dicts are sorted. Raises ConfigError for values other
-  than None, bools, finite numbers, strings, and lists, tuples or dicts of these
-  by strings.
+  Tuples become lists, and dicts are sorted. ConfigError for all but None, bool,
+  finite numbers, strings, and lists, tuples or dicts of these by strings.
   """
   if isinstance(value, dict):
     for key in value:

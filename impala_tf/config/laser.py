@@ -15,8 +15,7 @@ class LaserConfig(fields.Section):
       4.3). 'behaviour', the one that acted (the supplement's algorithm 1),
       rejects more; it alone works for continuous and composed actions.
     threshold: b, in nats; steps whose state has a divergence of b or more are
-      not learned from. The paper gives no value. None: all are
-      learned from.
+      not learned from. The paper gives no value. None: all are learned from.
     entropy_of_replayed: add the entropy bonus for replayed unrolls, too; the
       paper adds it for fresh ones only.
   """

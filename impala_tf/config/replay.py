@@ -11,13 +11,10 @@ class ReplayConfig(fields.Section):
 
   Attributes:
     replay_fraction: share of each batch that is sampled from the replay, a
-      whole number of unrolls; 0 for no replay. Replayed unrolls do not count as
-      frames.
+      whole number of unrolls; 0 for none. Replayed ones do not count as frames.
     pacing_unrolls: new unrolls that enter the replay, and count as frames, for
-      each update if all of its batch is replayed (`replay_fraction` is 1); else
-      None.
-    capacity_unrolls: unrolls that the replay holds; the oldest make room for
-      the newest.
+      each update if all are replayed (`replay_fraction` is 1); else None.
+    capacity_unrolls: unrolls that the replay holds; the oldest leave it first.
     sampling: 'unrolls', all equally likely; 'episodes', all equally likely,
       then their unrolls in order; or 'priorities', by the critic's loss.
     episode_unrolls: most unrolls in a sampled episode; longer ones are cut. The

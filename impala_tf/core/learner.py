@@ -48,11 +48,8 @@ def compute_gradients(agent: agent_lib.Agent, loss_fn: LossFn,
 
 
 class Objective(NamedTuple):
-  """An algorithm's loss, and its function to call after each step."""
-  # Function from the agent and a time-major batch to `types.LossOutput`.
+  """An algorithm's `loss` and `after_step`; see `algorithm.Algorithm`."""
   loss: LossFn
-  # Function of the agent with its new parameters and the loss's totals of the
-  # whole batch, which every replica calls.
   after_step: AfterStepFn = lambda agent, totals: None
 
 
@@ -259,9 +256,7 @@ class Learner:
 def _map_batch_axis(unroll: types.Unroll,
                     take: Callable[..., tf.Tensor]) -> types.Unroll:
   """Maps `take`, a function of a tensor and its batch axis, over an unroll."""
-  def along(axis, values):
-    return tf.nest.map_structure(functools.partial(take, axis=axis), values)
-
-  env_outputs, agent_outputs, *others = unroll
-  return types.Unroll(along(1, env_outputs), along(1, agent_outputs),
-                      *(along(0, values) for values in others))
+  # Only environment's and agent's outputs, the first two, have time before it.
+  return types.Unroll(*(
+      tf.nest.map_structure(functools.partial(take, axis=int(i < 2)), values)
+      for i, values in enumerate(unroll)))

@@ -1,11 +1,10 @@
 """Reverb's queue and replay, which carry unrolls from actors to the learner.
 
 One unroll is one Reverb step (one `append` of the whole structure) and one item
-in each table; both items share its data. Appending step by step would cost ten
-times as much: 130 to 180 microseconds of CPU time for each agent step instead
-of 15 to 20. A full queue makes actors wait: it does not confirm their
-insertions, and `flush` waits for that. The replay never blocks: it drops its
-oldest unroll for a new one, and can be sampled once it has one.
+in each table; both items share its data. Appending step by step would take ten
+times as much CPU time. A full queue makes actors wait: it does not confirm
+their insertions, and `flush` waits for that. The replay never blocks: it drops
+its oldest unroll for a new one, and can be sampled once it has one.
 """
 
 import collections
@@ -76,9 +75,6 @@ def make_replay(spec: types.Unroll, capacity: int, memory_bytes: int,
         f'{capacity * size / gib:.1f} GiB, but there are '
         f'{memory_bytes / gib:.1f} GiB of memory; use at most '
         f'{int(memory_bytes / size / 2)}')
-  sampler = reverb.selectors.Uniform()
-  if priority_exponent:
-    sampler = reverb.selectors.Prioritized(priority_exponent)
   signature = packing.Packing(spec).signature
   if episode_unrolls is not None:
     capacity = max(1, capacity // episode_unrolls)
@@ -86,7 +82,8 @@ def make_replay(spec: types.Unroll, capacity: int, memory_bytes: int,
                       for column in signature)
   return reverb.Table(
       name=REPLAY,
-      sampler=sampler,
+      sampler=(reverb.selectors.Prioritized(priority_exponent)
+               if priority_exponent else reverb.selectors.Uniform()),
       remover=reverb.selectors.Fifo(),
       max_size=capacity,
       # More could deadlock: the learner would wait for the replay to fill, and
@@ -102,8 +99,7 @@ def make_server(tables: Sequence[reverb.Table], port: int | None,
 
   `reverb.Client.checkpoint` writes the tables to `checkpoint_dir`, if any, from
   which the replay's newest unrolls are read back. Raises OSError if the port is
-  taken, or this process does not reach the server; UserError if the files there
-  are damaged.
+  taken or the server cannot be reached, UserError if those files are damaged.
   """
   port, claimed = ports.claim(port)
   held = contextlib.ExitStack()
@@ -163,8 +159,7 @@ class UnrollWriter:
         server: _ServerWriter(server, names, self._packing.signature,
                               num_kept if REPLAY in names else 1)
         for server, names in tables_by_server.items()}
-    self._shared = (
-        None if replay_address is None else self._servers.get(replay_address))
+    self._shared = self._servers.get(replay_address or '')
     self._last: list[np.ndarray] | None = None
 
   def write(self, unroll: packing.PackedUnroll) -> None:

@@ -71,8 +71,7 @@ def make_writer(config: config_lib.Config, address: str, spec: types.Unroll,
                 agent: int = 0) -> queue_lib.UnrollWriter:
   """Makes the writer of an actor's unrolls; see `queue.UnrollWriter`.
 
-  `task` is the number of the actor, `agent` that of its agent if several share
-  the replay.
+  `task` is the actor's number, `agent` its agent's if several share the replay.
   """
   tables = [queue_lib.QUEUE]
   if config.num_replayed:
@@ -102,8 +101,8 @@ def make_batches(config: config_lib.Config, spec: types.Unroll, address: str,
   """
   packed = packing.Packing(spec)
   fingerprint = config_lib.data_fingerprint(config)
-  # Between processes the order is random anyway. If actors wait for
-  # the update, one sampler reads as fast as they play.
+  # Between processes the order is random anyway. If actors wait for the update,
+  # one sampler reads as fast as they play.
   in_order = config.experiment.in_process or first_version is not None
   replay_address, agent = shared or (address, None)
   replay: sources.UniformReplay | None = None

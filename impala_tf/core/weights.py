@@ -18,6 +18,7 @@ import numpy as np
 import reverb
 import tensorflow as tf
 
+from impala_tf import config as config_lib
 from impala_tf.agents import acting
 from impala_tf.comms import parameter_memory
 from impala_tf.comms import reverb_calls
@@ -259,7 +260,7 @@ class Fetcher:
 
     It is None while nothing has been published. Raises ConnectionError if the
     server does not answer, is of another run, or died while it published;
-    ValueError if the learner's agent has another number of parameters.
+    ConfigError if the learner's agent has another number of parameters.
     """
     if self._version is not None and self._calls_left:
       self._calls_left -= 1
@@ -292,14 +293,13 @@ class Fetcher:
 
   def _fetch_from_table(self, info: Any, learner: str | None) -> None:
     # The count of inserts takes half a millisecond and shows whether to ask.
-    # `sample` would block on an empty table or a dead server.
+    # `sample` would block on an empty table.
     seen = (learner, info.rate_limiter_info.insert_stats.completed)
     if info.current_size and seen != self._seen_in_table:
       self._seen_in_table = seen
       # `sample` is fresh; a dataset over the table would prefetch old ones.
-      sample = next(iter(self._client.sample(
-          _TABLE, emit_timesteps=False, unpack_as_table_signature=True)))
-      version, parameters, frames = sample.data
+      version, parameters, frames = reverb_calls.newest_item(
+          self._client, _TABLE)
       self._assign_vector(parameters)
       self._version, self.frames = int(version), int(frames)
       self.learner = learner
@@ -307,8 +307,10 @@ class Fetcher:
   def _assign_vector(self, parameters: np.ndarray) -> None:
     """Copies parameters, float32 [P], into the variables."""
     if parameters.size != self._size:
-      raise ValueError(f'the learner sent {parameters.size} parameters, but '
-                       f'this agent has {self._size}')
+      raise config_lib.ConfigError(
+          f'the learner sent {parameters.size} parameters, but this agent has '
+          f'{self._size}; install the same version of the project, and of '
+          'files for --import, on both machines')
     self._assign(tf.constant(parameters))
 
   def wait(self, poll: waiting.PollFn) -> int:

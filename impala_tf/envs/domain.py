@@ -4,12 +4,12 @@ A domain is all levels with the same prefix, such as 'atari/'.
 """
 
 import difflib
-import importlib.util
 import re
 from typing import Callable, NamedTuple, Sequence
 
 from impala_tf import config as config_lib
 from impala_tf.envs import environment
+from impala_tf.runtime import user_modules
 
 
 def check_known(name: str, level: str, known: Sequence[str],
@@ -29,10 +29,8 @@ def check_known(name: str, level: str, known: Sequence[str],
 
 def check_installed(package: str, levels: str) -> None:
   """Raises ConfigError if an optional package is missing; imports nothing."""
-  if importlib.util.find_spec(package) is None:
-    raise config_lib.ConfigError(
-        f'{levels} levels need the package {package}, the extra {package!r}: '
-        f"pip install 'impala_tf[{package}]'")
+  user_modules.check_installed(
+      package, package, f'EnvironmentConfig.level: a level of {levels}')
 
 
 class Domain(NamedTuple):

@@ -29,11 +29,10 @@ def make_environment(config: config_lib.Config | str, num_envs: int = 1,
                      ) -> environment.BatchedEnvironment:
   """Makes a batch of E environments of the configured levels.
 
-  `config` may be a level's name, such as 'atari/pong'. Seeds count from `seed`,
-  level by level. In `training` lost lives end discounted returns, and levels
-  with held-out variants play those for training. `first_slot` is the number of
-  the first environment in the run, which its constructor can read
-  (`serial.Simulators`), and which decides the level (`slots`).
+  For `config` and `seed` see `make_for_policies`. In `training` lost lives end
+  discounted returns, and levels with held-out variants play those for training.
+  `first_slot` is the number of the first environment in the run, which its
+  constructor can read, and which decides the level (`slots`).
 
   Raises ConfigError if there is no such level, or it is not installed.
   """

@@ -26,8 +26,7 @@ _STEPS_A_FAILURE = 500
 _STEPS_BEFORE_FIRST = 100
 _WARNING_INTERVAL_SECS = 60
 
-# Environment variable with the number in the run of the environment that is
-# constructed. From it the constructor can derive ports and directories.
+# From it a constructor can derive ports and directories; see `Simulators`.
 _NUMBER_VARIABLE = 'IMPALA_TF_ENV_INDEX'
 
 # Places of code that is not the user's.

@@ -110,8 +110,7 @@ class Distribution(abc.ABC):
 class Categorical(Distribution):
   """A choice of one of A actions, int32.
 
-  Logits are unnormalised log-probabilities [A]; that of an illegal action may
-  be -inf.
+  Logits are unnormalised log-probabilities [A], -inf for an illegal action.
   """
   num_actions: int
   action_shape = ()
@@ -210,8 +209,7 @@ class Gaussian(Distribution):
 class SphericalGaussian(Gaussian):
   """A Gaussian with one variance for all dimensions (Mnih et al. 2016, 9).
 
-  Of the D + 1 logits the first D are the mean; SoftPlus of the last is the
-  variance.
+  Of its D + 1 logits D are the mean; SoftPlus of the last is the variance.
   """
 
   @property

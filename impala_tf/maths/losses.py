@@ -95,5 +95,4 @@ def clip_rewards(rewards: tf.Tensor, name: str) -> tf.Tensor:
 
 
 def _masked_sum(x, mask, axis=0):
-  return tf.reduce_sum(
-      tf.where(tf.cast(mask, tf.bool), x, tf.zeros_like(x)), axis=axis)
+  return tf.reduce_sum(tf.where(tf.cast(mask, tf.bool), x, 0.), axis=axis)

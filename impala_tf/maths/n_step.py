@@ -67,7 +67,6 @@ def one_step_targets(rewards: tf.Tensor, discounts: tf.Tensor,
       for x in (rewards, discounts, next_values))
   tf.debugging.assert_shapes([(rewards, ('T', 'B')), (discounts, ('T', 'B')),
                               (next_values, ('T', 'B')), (mask, ('T', 'B'))])
-  # `where`, not a product: NaN times 0 would leak out of a cut transition.
   return tf.stop_gradient(tf.where(
       tf.cast(mask, tf.bool), rewards + discounts * next_values, 0.))
 
@@ -95,8 +94,7 @@ def annealed_epsilon(final_epsilon: float, num_frames: int,
                      anneal_frames: int) -> float:
   """Anneals a random action's probability linearly from 1 to `final_epsilon`.
 
-  Environment frames so far, and those after which it is final, are of all
-  workers together.
+  Environment frames, so far and until it is final, are of all workers together.
   """
   share = min(num_frames / anneal_frames, 1.)
   return 1. + share * (final_epsilon - 1.)

@@ -104,11 +104,14 @@ def draw(population_dir: str, sweep_dir: str,
   by_label = {p.label: p for p in populations.load(population_dir)}
 
   def of_member(pair):
-    population = by_label[pair.population]
+    population = by_label.get(pair.population)
+    best = pair.members[0].run.setting
+    if population is None or best not in population.members:
+      return []  # It was deleted.
     curves = {name: _curve(population_dir, f'{pair.population}/{name}')
               for name in population.members}
-    return populations.backtracked(populations.ancestry(
-        population.events, pair.members[0].run.setting), curves)
+    return populations.backtracked(
+        populations.ancestry(population.events, best), curves)
 
   figure, panels = pictures.panels(len(found), height=3.2)
   for axes, (title, seeds) in zip(panels, found.items()):

@@ -19,7 +19,11 @@ def _by_algorithm(run_dirs: Sequence[str]
   for name, members in groups.alike(
       run_dirs, (groups.SEED, groups.LEVEL)).items():
     for run_dir in members:
-      run, seed = runs[run_dir], groups.values_of(run_dir)[groups.SEED]
+      run, values = runs[run_dir], groups.values_of(run_dir)
+      frames = values['ExperimentConfig.total_frames']
+      if not run.results and run.rows[-1]['frames'] < frames:
+        print(f'note: {run_dir} has not finished its {frames:,} frames')
+      seed = values[groups.SEED]
       seeds = found.setdefault(name, {}).setdefault(','.join(run.levels), {})
       if seed in seeds:
         raise config_lib.UserError(

@@ -187,7 +187,7 @@ def _draw_tree(axes, population: populations.Population) -> None:
   for name, i in rows.items():
     axes.plot([0, last], [i, i], **_PALE)
     for event in population.events[name]:
-      if event.is_copy:
+      if event.is_copy and event.partner in rows:
         axes.annotate(
             '', (event.frames, i), (event.frames, rows[event.partner]),
             arrowprops={'arrowstyle': '->', **_COPY})

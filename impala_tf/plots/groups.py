@@ -1,6 +1,7 @@
 """Groups of runs that are drawn as one curve, and their names in legends."""
 
 import difflib
+import functools
 import os
 from typing import Any, Callable, Sequence
 
@@ -98,6 +99,7 @@ def _order(value: Any) -> tuple:
   return (not is_number, value if is_number else str(value))
 
 
+@functools.cache
 def values_of(run_dir: str) -> dict[str, Any]:
   """Reads the value of each option of a run; empty without a config."""
   path = gin_config.config_path(_run_of(run_dir))

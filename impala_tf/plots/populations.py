@@ -82,12 +82,17 @@ def ancestry(events: Events, member: str) -> list[Stretch]:
   stretches: list[Stretch] = []
   end: float = math.inf
   decisions = events[member]
-  while copies := [i for i, event in enumerate(decisions) if event.is_copy]:
+  followed: list[populations.Event] = []
+  # An elder may have been deleted, and may have trained anew since it was
+  # copied, so that its own ancestry would lead back here.
+  while copies := [
+      i for i, event in enumerate(decisions) if event.is_copy
+      and event.partner in events and event not in followed]:
     copied = decisions[copies[-1]]
+    followed.append(copied)
     stretches.insert(0, Stretch(
         member, copied.frames, end, tuple(decisions[copies[-1]:])))
-    # The copied checkpoint was published after the elder's decision of that
-    # number. Each such step leads to an earlier time, so that there is an end.
+    # It was published after the elder's decision of that number.
     assert copied.partner_evolution is not None  # It was a copy.
     assert copied.partner_frames is not None
     member, end = copied.partner, copied.partner_frames

@@ -56,13 +56,23 @@ def find(patterns: Sequence[str]) -> list[str]:
     paths = [pattern] if files.exists(pattern) else sorted(
         path for path in glob.glob(pattern)
         if os.path.isdir(path) or path.endswith('.jsonl'))
+    if len(paths) > 1:
+      for path in filter(_has_no_rows, paths):
+        print(f'note: {path} is left out, since it has no rows yet')
+      paths = list(itertools.filterfalse(_has_no_rows, paths))
     if not paths:
       raise config_lib.UserError(
-          f'there is no run {pattern}; name directories of runs')
+          f'there is no run {pattern} with rows; name directories of runs')
     for path in paths:
       key = path if files.is_url(path) else os.path.realpath(path)
       found.setdefault(key, path)
   return list(found.values())
+
+
+def _has_no_rows(run_dir: str) -> bool:
+  """Returns whether a run has begun, but neither learned nor been evaluated."""
+  return (os.path.exists(gin_config.config_path(run_dir))
+          and not metrics.read_rows(run_dir) and not _results(run_dir))
 
 
 def labels(run_dirs: Sequence[str]) -> list[str]:

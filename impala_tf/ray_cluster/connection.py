@@ -5,6 +5,8 @@ import logging
 import math
 import os
 import signal
+import sys
+import threading
 from typing import Any, Iterator, NamedTuple, Sequence
 
 from impala_tf import config as config_lib
@@ -15,6 +17,7 @@ from impala_tf.runtime import wording
 from impala_tf.storage import files
 
 _CONNECT_SECS = 10.
+_INIT_SECS = 120.
 # Next to nothing goes through Ray's object store.
 _OBJECT_STORE_BYTES = 100 * 2**20
 
@@ -85,6 +88,7 @@ def connected(address: str | None, spare_cpus: float = 0.,
     raise config_lib.UserError(
         f"Ray cannot be imported ({error}); it is the extra 'ray', for Python "
         "3.10 or later: pip install 'impala_tf[ray]'") from error
+  timer = threading.Timer(_INIT_SECS, _give_up, [address])
   if address is None:
     options: dict[str, Any] = {
         'address': 'local',  # Not one that has been started before.
@@ -95,6 +99,8 @@ def connected(address: str | None, spare_cpus: float = 0.,
   else:
     options = {'address': _find_auto() if address == 'auto' else address}
     _probe(options['address'], limit_secs)
+    # Ray asks again and again if something else listens there.
+    timer.start()
   try:
     ray.init(log_to_driver=False, logging_level=logging.ERROR, **options)
   except (OSError, RuntimeError, TimeoutError, ValueError) as error:
@@ -104,6 +110,8 @@ def connected(address: str | None, spare_cpus: float = 0.,
         'cluster is started') from error
   except SystemExit as error:  # Of Ray's own handler of SIGTERM.
     raise KeyboardInterrupt(error.code) from error
+  finally:
+    timer.cancel()
   signal.signal(signal.SIGTERM, _interrupt)  # In place of Ray's.
   try:
     yield [Resources(node['Resources'].get('CPU', 0.),
@@ -115,6 +123,12 @@ def connected(address: str | None, spare_cpus: float = 0.,
         'resumes') from error
   finally:
     ray.shutdown()
+
+
+def _give_up(address: str) -> None:
+  print(f'error: --ray_address: no Ray answers at {address}; give the address '
+        'that `ray start` printed', file=sys.stderr, flush=True)
+  os._exit(2)
 
 
 def _interrupt(signum: int, unused_frame: Any) -> None:

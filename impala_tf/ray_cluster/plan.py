@@ -20,13 +20,6 @@ class Needs(NamedTuple):
   evaluator: ray_connection.Resources | None  # None if there is none.
 
 
-def cpus_besides_actors(args: argparse.Namespace,
-                        config: config_lib.Config) -> float:
-  """Returns the number of CPUs for the learners and the evaluator."""
-  evaluator_cpus = (args.actor_cpus or 1.) if args.evaluate else 0.
-  return config.learner.num_learners * args.learner_cpus + evaluator_cpus
-
-
 class Plan:
   """The `config` of a run that fits on the nodes, and its programs' `needs`."""
 

@@ -148,10 +148,9 @@ def reports(infos: Mapping[str, Any]) -> Mapping[int, Report]:
   def count(name):
     return infos[name].rate_limiter_info.insert_stats.completed
 
-  agents = [int(name[len(_PULSE):]) for name in infos
-            if name.startswith(_PULSE)]
-  return {agent: Report(count(f'{_PROGRESS}{agent}'),
-                               count(f'{_PULSE}{agent}')) for agent in agents}
+  agents = [name[len(_PULSE):] for name in infos if name.startswith(_PULSE)]
+  return {int(agent): Report(count(_PROGRESS + agent), count(_PULSE + agent))
+          for agent in agents}
 
 
 class Link:
@@ -203,9 +202,7 @@ class Link:
       raise config_lib.ConfigError(
           f'the replay at {self._address} is for unrolls of another config; '
           'agents that share one need the same level, environment, network '
-          'and LearnerConfig.unroll_length; for runs from before '
-          'EnvironmentConfig.converted, give the replay '
-          "--gin_binding='EnvironmentConfig.converted = False'")
+          'and LearnerConfig.unroll_length')
     if self._agent not in agents:
       raise config_lib.ConfigError(
           f'the replay at {self._address} is for the agents '
@@ -303,8 +300,7 @@ def must_pause(link: Link, num_frames: Callable[[], int],
                control: control_lib.LoopControl) -> bool:
   """Reports this agent's progress; waits and returns True if it leads by much.
 
-  All frames are this agent's. Raises ConfigError if another agent has its
-  number.
+  All frames are this agent's. Raises ConfigError as `Link.check` does.
   """
   frames = num_frames()
   share, next_share = (min(1., number / total_frames)

@@ -22,8 +22,7 @@ from impala_tf.runtime import interfaces
 class UniformReplay:
   """A source of single unrolls that are sampled uniformly.
 
-  Unrolls with another fingerprint of the config, or that are not finite, are
-  rejected.
+  Unrolls of another fingerprint, or that are not finite, are rejected.
   """
   source: sampling.Source
   packed: packing.Packing
@@ -128,13 +127,12 @@ class EpisodeReplay(UniformReplay):
 
 @dataclasses.dataclass(frozen=True)
 class ReplayColumns:
-  """A callback that adds lags and agents of replayed unrolls to the metrics."""
+  """A callback that adds replayed unrolls' mean lag and other agents' share."""
   num_replayed: int
   # Joins arrays [B] with those of all other learners.
   gather: Callable[[Sequence[np.ndarray]], list[np.ndarray]]
 
   def after_update(self, update: interfaces.Update) -> None:
-    """Adds the replayed unrolls' mean policy lag, and other agents' share."""
     origin = update.batch.origin
     is_foreign = (origin.is_foreign.numpy() if origin.is_of_several_agents
                   else np.zeros(update.lags.shape, bool))

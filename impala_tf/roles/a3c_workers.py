@@ -111,8 +111,7 @@ def run_actor(config: config_lib.Config, address: str, seed: int, task: int,
 
   See `learner_with_actors.run_actor` for the arguments; nothing is replayed.
   Raises ConnectionError if the learner does not answer, has another config, or
-  has gone; ConfigError if its memory is needed and cannot be opened, or see
-  `check_processes`.
+  has gone; ConfigError as `find_store` and `check_processes` do.
   """
   del sharing
   # This counts the cores.

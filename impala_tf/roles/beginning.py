@@ -60,7 +60,7 @@ def show_beginning(config: config_lib.Config, run_dir: str,
                    resuming: bool) -> None:
   """Prints the title, the run's sizes with their reasons, and the GPUs."""
   show_title(config, run_dir, resuming)
-  is_shared = (algorithms.architecture(config) == algorithms.SHARED_PARAMETERS)
+  is_shared = algorithms.architecture(config) == algorithms.SHARED_PARAMETERS
   for choice in (*(sizing.explain_workers(config) if is_shared else
                    sizing.explain(config)), gpus.explain()):
     if choice is not None:
@@ -72,8 +72,7 @@ def warm_start(run_dir: str, source: str | None, resuming: bool) -> None:
 
   `run_dir` is claimed and holds its config; `source` is the value of
   --init_from. If the run has learned already, it only prints that. Raises
-  UserError if the parameters do not fit, or there are none; RunFailed if the
-  process failed.
+  UserError if no parameters are there, or fit; RunFailed if the process failed.
   """
   if source is None:
     return

@@ -206,11 +206,13 @@ class Evaluator:
   """An agent that plays full games with a learner's newest parameters."""
 
   def __init__(self, config: config_lib.Config, address: str, output_dir: str,
-               seed: int, poll: waiting.PollFn):
+               seed: int, poll: waiting.PollFn, may_start_over: bool = True):
     """Waits for the learner's first parameters, and calls `poll` meanwhile.
 
-    Rows and videos of lost learning are dropped from `output_dir`. Raises
-    ConnectionError if the learner does not answer, or has another config.
+    Rows and videos of lost learning are dropped from `output_dir`; all of them
+    only if it `may_start_over`, else they may be another run's: UserError.
+    Raises ConnectionError if the learner does not answer, or has another
+    config.
     """
     # Here, since evaluation after training does without Reverb.
     from impala_tf.comms import config_table
@@ -234,6 +236,12 @@ class Evaluator:
         address, self._agent.published_variables,
         config_table.table_name(config))
     self._fetcher.wait(poll)
+    frames = [row['frames'] for row in metrics.read_rows(output_dir)]
+    if frames and frames[0] > self._fetcher.frames and not may_start_over:
+      raise config_lib.UserError(
+          f'{output_dir} has evaluations from {frames[0]:,} frames on, but the '
+          f'learner has {self._fetcher.frames:,}, so that it may be of another '
+          'run; remove them, or give another --output')
     metrics.drop_rows_after(output_dir, self._fetcher.frames)
     rows = metrics.read_rows(output_dir)
     self._evaluated = rows[-1]['updates'] if rows else None
@@ -275,13 +283,15 @@ class Evaluator:
 
 def run_evaluator(config: config_lib.Config, address: str, output_dir: str,
                   seed: int, poll: waiting.PollFn,
-                  on_row: Callable[[metrics.Row], None]) -> None:
+                  on_row: Callable[[metrics.Row], None],
+                  may_start_over: bool) -> None:
   """Runs an evaluator's process, which plays until KeyboardInterrupt.
 
   For arguments and errors see `Evaluator`; `on_row` is called with each row.
   """
   sizing.set_threads(1)
-  evaluator = Evaluator(config, address, output_dir, seed, poll)
+  evaluator = Evaluator(
+      config, address, output_dir, seed, poll, may_start_over)
   while True:
     start = time.monotonic()
     row = evaluator.run_once()

@@ -90,8 +90,7 @@ def run_actor(config: config_lib.Config, address: str, seed: int, task: int,
 
   Args:
     address: 'host:port' of the learner's server.
-    seed: differs between the actors of a run, and from that of an actor which
-      has died.
+    seed: another for each actor of a run, and after an actor's death.
     task: number of the actor, 0 to `ActorConfig.num_actors` - 1. It decides
       which of several levels are played.
     core: number of the core that the process stays on; None: any.

@@ -60,9 +60,8 @@ def begun(run_dir: str, config: config_lib.Config, chosen: Ports,
           init_from: str | None = None):
   """Makes or resumes a run, and locks its directory until the context ends.
 
-  `why_public` says why other machines can reach it; None if they cannot. For
-  `allow_changes` and errors see `run_directory.claim`, for `init_from`
-  `beginning.warm_start`.
+  `why_public` says why other machines can reach it; None if they cannot. The
+  rest is as in `run_directory.claim` and `beginning.warm_start`.
   """
   with run_directory.claim(run_dir, config, allow_changes) as resuming:
     beginning.show_beginning(config, run_dir, resuming)

@@ -60,8 +60,7 @@ def train(config: config_lib.Config | str | os.PathLike[str],
     run_dir: directory for logs and checkpoints; None for a new one in runs/.
     in_process: whether actor and learner take turns in this process, so that
       breakpoints stop there, as with `ExperimentConfig.in_process`.
-    bindings: values by option that replace those of the config, such as
-      {'LearnerConfig.batch_size': 16}.
+    bindings: other values of options, as {'LearnerConfig.batch_size': 16}.
     callbacks: objects with a method `after_update(update)`, which gets a
       `interfaces.Update` after each update; it may raise `StopTraining`.
     allow_changes: whether a run may be resumed with another config.
@@ -80,8 +79,7 @@ def train(config: config_lib.Config | str | os.PathLike[str],
   beginning.check_reverb()
   if run_dir is not None:
     run_dir = os.path.expanduser(os.fspath(run_dir))
-  config = run_directory.as_begun(
-      _load(config, bindings or {}, in_process), run_dir)
+  config = _load(config, bindings or {}, in_process)
   beginning.check_names(config)
   if config.learner.num_learners > 1:
     raise config_lib.ConfigError(
@@ -115,9 +113,11 @@ def train(config: config_lib.Config | str | os.PathLike[str],
     signal.raise_signal(signum)
     raise KeyboardInterrupt(signum)  # If the caller's handler returns.
   row = (metrics.read_rows(run_dir) or [{'frames': 0, 'updates': 0}])[-1]
+  from impala_tf.storage import checkpoint  # TensorFlow is imported by now.
+  best = checkpoint.find_best(run_dir)
   return TrainingResult(
       run_dir, row['frames'], row['updates'], row.get('episode_return'),
-      run_directory.best_checkpoint(run_dir))
+      best and best.path)
 
 
 def _load(config: config_lib.Config | str | os.PathLike[str],

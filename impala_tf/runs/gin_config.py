@@ -9,6 +9,7 @@ import dataclasses
 import difflib
 import io
 import os
+import pathlib
 import re
 from typing import Any, Iterable, NamedTuple, Sequence
 
@@ -24,7 +25,7 @@ _HEADER = ('from __gin__ import dynamic_registration\n'
            'from impala_tf import config\n')
 _MODULES = ('__gin__.dynamic_registration', 'impala_tf.config',
             'impala_tf.sweeps')
-_PREFIXES = ('', 'config', 'sweeps')
+_PREFIXES = ('', 'config', 'sweeps', *_MODULES[1:])
 
 # Around what `dumps` writes, so that a file that has lost its end is noticed.
 _FIRST_LINE = '# All values of a run, down to a line that says so.\n'
@@ -48,20 +49,25 @@ class _Name(NamedTuple):
 class _Delegate(config_parser.ParserDelegate):
   """A parser delegate that records references to code and resolves none."""
 
-  def __init__(self):
+  def __init__(self, named: set[str]):
+    """Stores a set that gets each NAME of which there is a %NAME."""
     self.references: list[str] = []
+    self._named = named
 
   def configurable_reference(self, scoped_configurable_name, evaluate):
     self.references.append(scoped_configurable_name)
 
   def macro(self, macro_name):
+    self._named.add(macro_name)
     return _Name(macro_name)
 
 
 class _Reader:
   """A reader of files and bindings; an option's last binding counts."""
 
-  def __init__(self):
+  def __init__(self, sections: Sequence[str]):
+    """Stores the names of the sections that may be bound."""
+    self._sections = sections
     self._values: _Values = {}
     # For each name like %NAME, its value and the line that binds it.
     self._named: dict[str, tuple[Any, str]] = {}
@@ -75,7 +81,7 @@ class _Reader:
           f'{path} includes itself, perhaps by way of another file; leave that '
           'include out')
     try:
-      text = files.read(path).decode('utf-8')
+      text = files.read(path).decode('utf-8-sig')
     except (OSError, ValueError) as error:
       raise _unreadable(path, error) from error
     if not text.strip() or (
@@ -83,27 +89,24 @@ class _Reader:
       raise config_lib.ConfigError(
           f"{path} is empty or cut off; restore a copy, or, if it is a run's, "
           'train anew with another --run_dir')
-    # Runs from before there was this option go on as they began.
-    if text.startswith(_FIRST_LINE):
-      self._values.setdefault('EnvironmentConfig', {})['converted'] = False
     self._open.append(path)
     self.read(text, path)
     self._open.pop()
 
   def read(self, text: str, what: str) -> None:
     """Reads .gin text, named `what` in errors; raises ConfigError if bad."""
-    delegate = _Delegate()
+    delegate = _Delegate(self._used)
     try:
       for statement in config_parser.ConfigParser(io.StringIO(text), delegate):
         where = self._place(what, statement.location.line_num)
         if delegate.references:
           raise config_lib.ConfigError(
-              f'{what} refers to code (@{delegate.references[0]}), but a .gin '
+              f'{where} refers to code (@{delegate.references[0]}), but a .gin '
               'file binds data only; write the value itself')
         if isinstance(statement, config_parser.ImportStatement):
           if statement.module not in _MODULES:
             raise config_lib.ConfigError(
-                f'{what} imports {statement.module}, but a .gin file binds '
+                f'{where} imports {statement.module}, but a .gin file binds '
                 f'data and may import {" and ".join(_MODULES[1:])} only; leave '
                 'that out')
         elif isinstance(statement, config_parser.IncludeStatement):
@@ -118,16 +121,20 @@ class _Reader:
         raise _unreadable(what, error) from error
       raise config_lib.ConfigError(
           f'{self._place(what, error.lineno)}: {word[1]} is no value; text '
-          f"stands in quotes: '{word[1]}'; other words are True, False and None"
-      ) from error
+          "stands in quotes, such as 'catch', which a shell needs in other "
+          'quotes; other words are True, False and None') from error
 
   def _place(self, what: str, line: int | None) -> str:
     """Returns a name for messages: a line of the open file, or a binding."""
     return f'{what}, line {line}' if self._open else what
 
   def _find(self, path: str, where: str) -> str:
-    beside = os.path.dirname(self._open[-1]) if self._open else ''
-    for directory in (os.path.abspath(beside), os.getcwd(), shipped.ROOT):
+    beside = os.path.abspath(
+        os.path.dirname(self._open[-1]) if self._open else '')
+    # Shipped files include shipped ones, whatever the working directory has.
+    is_shipped = pathlib.Path(beside).is_relative_to(shipped.ROOT / 'configs')
+    for directory in filter(None, (
+        beside, '' if is_shipped else os.getcwd(), str(shipped.ROOT))):
       found = os.path.normpath(os.path.join(directory, path))
       if os.path.isfile(found):
         return found
@@ -140,7 +147,8 @@ class _Reader:
       raise config_lib.ConfigError(
           f'{where}: {statement.scope}/{selector} has a scope, which has no '
           'effect here; leave that out')
-    if not option and self._open:  # It binds a name for other lines.
+    # It binds a name for other lines.
+    if not option and (self._open or selector in self._named):
       self._named[selector] = statement.value, where
       return
     if not option or selector in _PREFIXES:
@@ -150,7 +158,7 @@ class _Reader:
       raise config_lib.ConfigError(
           f'{where}: binds {selector}, which is no section of the config; '
           'docs/configuration.md lists them')
-    problem = _problem(section, option)
+    problem = _problem(section, option, self._sections)
     if problem is not None:
       raise config_lib.ConfigError(f'{where}: {problem}')
     self._values.setdefault(section, {})[option] = statement.value
@@ -162,21 +170,24 @@ class _Reader:
     except RecursionError as error:
       raise config_lib.ConfigError(
           'a value %NAME refers to itself; write the value') from error
-    for name, (_, where) in self._named.items():
-      # It is most likely an option without its section.
-      if name in _ALL_OPTIONS and name not in self._used:
-        raise config_lib.ConfigError(f'{where}: {_problem("", name)}')
+    for name in self._named.keys() - self._used:
+      # It is most likely an option without its section, or a section.
+      if name in _OPTIONS or _nearest(name, _ALL_OPTIONS):
+        problem = _problem('', name, self._sections)
+        raise config_lib.ConfigError(f'{self._named[name][1]}: {problem}')
     return values
 
   def _resolved(self, value: Any) -> Any:
     if isinstance(value, _Name):
       if value.name not in self._named:
+        near = _nearest(value.name, self._named)
         raise config_lib.ConfigError(
-            f'a value is %{value.name}, but no line binds {value.name}')
-      self._used.add(value.name)
+            f'a value is %{value.name}, but no line binds {value.name}' +
+            f'; did you mean %{near}?' * bool(near))
       return self._resolved(self._named[value.name][0])
     if isinstance(value, dict):
-      return {key: self._resolved(item) for key, item in value.items()}
+      return {self._resolved(key): self._resolved(item)
+              for key, item in value.items()}
     if isinstance(value, (list, tuple)):
       return type(value)(map(self._resolved, value))
     return value
@@ -189,17 +200,18 @@ def _unreadable(what: str, error: Exception) -> config_lib.ConfigError:
       'their values, docs/sweeps.md those of a sweep')
 
 
-def _problem(section: str, option: str) -> str | None:
+def _problem(section: str, option: str, sections: Sequence[str]) -> str | None:
   """Returns a one-line error for an unknown option; None if it exists.
 
   `section` is such as 'LearnerConfig', or empty if only the option was given.
+  The error proposes options of `sections`.
   """
   if option in _OPTIONS.get(section, ()):
     return None
   near, meant = _nearest(section, _OPTIONS), ''
   for wanted in (option, _nearest(option, _OPTIONS.get(near, ())),
                  _nearest(option, _ALL_OPTIONS)):
-    found = [name for name, options in _OPTIONS.items() if wanted in options]
+    found = [name for name in sections if wanted in _OPTIONS[name]]
     if found and not meant:  # The nearest section's, else any section's.
       meant = ' or '.join(f'{name}.{wanted}' for name in (
           [near] if near in found else found))
@@ -209,7 +221,7 @@ def _problem(section: str, option: str) -> str | None:
     return f'{section} has no {option}; {hint or f"it has {options}"}'
   if not section and option in _ALL_OPTIONS:
     return f'{option} needs its section; write {meant}'
-  hint = hint or f'sections are {", ".join(_OPTIONS)}'
+  hint = hint or f'sections are {", ".join(sections)}'
   missing = f'section {section}' if section else option
   return f'there is no {missing}; {hint}'
 
@@ -246,7 +258,7 @@ def _read(path: str, sections: Sequence[str], bindings: Sequence[str] = (),
           kind: str = '') -> _Values:
   if not files.is_url(path):
     path = shipped.find_config(path, kind)
-  reader = _Reader()
+  reader = _Reader(sections)
   reader.read_file(path)
   for binding in bindings:
     reader.read(binding.strip(), f'the binding {binding!r}')
@@ -255,7 +267,7 @@ def _read(path: str, sections: Sequence[str], bindings: Sequence[str] = (),
     if name not in sections:
       raise config_lib.ConfigError(
           f'{name} cannot be bound here, only {", ".join(sections)}; '
-          'SweepConfig.fixed has values of all runs of a sweep')
+          'SweepConfig is for the files of sweeps and populations')
   return values
 
 

@@ -105,9 +105,9 @@ def read_rows(run_dir: str) -> list[Row]:
 
 def points(rows: Sequence[Row], metric: str,
            x: str = 'frames') -> list[tuple[float, float]]:
-  """Returns pairs of `x` and `metric` from the rows that have both."""
-  return [(row[x], row[metric]) for row in rows
-          if row.get(metric) is not None and row.get(x) is not None]
+  """Returns pairs of `x` and `metric` from the rows with numbers for both."""
+  return [(row[x], row[metric]) for row in rows if all(
+      isinstance(row.get(name), (int, float)) for name in (x, metric))]
 
 
 def drop_rows_after(run_dir: str, frames: int) -> None:

@@ -102,21 +102,6 @@ def check_writable(path: pathlib.Path, flag: str) -> None:
       f'{path} cannot be written ({problem}); choose another {flag}')
 
 
-def as_begun(config: config_lib.Config, path: str | None) -> config_lib.Config:
-  """Returns `config`, with `converted` False if the run at `path` has that."""
-  own = config_path(None, path)
-  return config if own is None else keeping_conversion(
-      config, gin_config.load(own))
-
-
-def keeping_conversion(config: config_lib.Config, begun: config_lib.Config
-                       ) -> config_lib.Config:
-  """Returns `config`, with `converted` False if that of `begun` is False."""
-  if begun.environment.converted:
-    return config  # Else it is from before there was that option.
-  return config.replaced('environment', converted=False)
-
-
 def _check(path: str, config: config_lib.Config, allow_changes: bool) -> None:
   if files.is_url(path):
     reach(path)
@@ -152,7 +137,7 @@ def check_changes(old: config_lib.Config, new: config_lib.Config) -> None:
   if refused:
     raise config_lib.ConfigError(
         f'these cannot change within a run: {", ".join(refused)}; leave them '
-        'as they are, or begin another run with --init_from')
+        'as they are, or begin another run')
 
 
 @contextlib.contextmanager
@@ -275,12 +260,6 @@ def _checkpoints(path: str) -> list[str]:
            for name in files.names(os.path.join(path, 'checkpoints'))]
   return [match[1] for match in sorted(
       filter(None, found), key=lambda match: int(match[2]), reverse=True)]
-
-
-def best_checkpoint(path: str) -> str | None:
-  """Returns the prefix of a run's best checkpoint, or None."""
-  names = [name for name in _checkpoints(path) if name.startswith('best-')]
-  return os.path.join(path, 'checkpoints', names[0]) if names else None
 
 
 def newest_checkpoint(path: str) -> int | None:

@@ -12,6 +12,7 @@ the members of a population lie side by side; best.json names the best one.
 """
 
 import contextlib
+import dataclasses
 import os
 import pathlib
 from typing import Any, Callable, Iterator, Mapping, NamedTuple
@@ -60,7 +61,11 @@ def read_results(path: str) -> list[results_lib.Result]:
   table = pathlib.Path(path, RESULTS)
   if not table.exists():
     return []
-  return results_lib.from_csv(table.read_text(encoding='utf-8'))
+  try:
+    # Spreadsheets begin UTF-8 with a byte order mark.
+    return results_lib.from_csv(table.read_text(encoding='utf-8-sig'))
+  except ValueError as error:
+    raise config_lib.UserError(f'{table}: {error}; correct it') from error
 
 
 class SweepDirectory:
@@ -128,15 +133,21 @@ def _check(path: pathlib.Path, config: plan_lib.SweepConfig,
   # One that was killed before it had its config leaves only these.
   leftovers = (run_directory.LOCK, files.new_path(kind.config_name))
   if kind.is_in(str(path)):
-    changed = plan_lib.differences(
-        gin_config.load_sweep(str(path / kind.config_name)), config)
+    was = gin_config.load_sweep(str(path / kind.config_name))
+    # Files of tasks may have been moved; their values are compared below.
+    was = dataclasses.replace(was, tasks={
+        name: config.tasks.get(name, old) for name, old in was.tasks.items()})
+    changed = plan_lib.differences(was, config)
+    before, now = ({run.name: run.bindings for run in kind.list_runs(each)}
+                   for each in (was, config))
+    if not changed and before != now:  # Members are numbered.
+      changed = ['order of SweepConfig.points']
     for name, task in tasks.items():
       task_path = path / 'tasks' / f'{name}.gin'
       if task_path.exists():
-        old = gin_config.load(str(task_path))
         changed.extend(
             f'{name}: {difference}' for difference in gin_config.differences(
-                old, run_directory.keeping_conversion(task, old)))
+                gin_config.load(str(task_path)), task))
     if changed:
       raise config_lib.UserError(
           f'{path} holds another {kind.name}: {", ".join(changed)}; give the '

@@ -6,7 +6,6 @@ It starts before the run enters its private network, which has no way out.
 """
 
 import contextlib
-import importlib.util
 import os
 import signal
 import sys
@@ -14,8 +13,8 @@ from typing import Iterator
 
 import psutil
 
-from impala_tf import config as config_lib
 from impala_tf.runs import run_directory
+from impala_tf.runtime import user_modules
 
 # Holds the tracker's process id and the file descriptor of its standard input,
 # through the execution of this program within another network.
@@ -32,11 +31,7 @@ def start(track: bool) -> None:
   """
   if not track or _TRACKER in os.environ:
     return
-  spec = importlib.util.find_spec('wandb')
-  # A directory called wandb, as the package leaves them, is no package.
-  if spec is None or spec.origin is None:
-    raise config_lib.UserError(
-        "--track needs the package wandb: pip install 'impala_tf[wandb]'")
+  user_modules.check_installed('wandb', 'wandb', '--track')
   read, stdin = os.pipe()
   # Not by `subprocess`, which would collect the exit status unseen.
   pid = os.posix_spawn(

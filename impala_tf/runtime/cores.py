@@ -53,11 +53,16 @@ def stay_on(core: int) -> None:
     os.sched_setaffinity(0, {core})
 
 
+def cpuinfo(fact: str, path: str = '/proc/cpuinfo') -> str:
+  """Returns a fact of the system's list on the first processor; '' if none."""
+  with contextlib.suppress(OSError), open(path, encoding='utf-8') as file:
+    for name, _, value in (line.partition(':') for line in file):
+      if name.strip() == fact:
+        return value.strip()
+  return ''
+
+
 def machine() -> str:
   """Returns the machine's number of cores and its processor's name, as text."""
-  name = 'unknown processor'
-  with contextlib.suppress(OSError):
-    with open('/proc/cpuinfo', encoding='utf-8') as file:
-      name = next((line.partition(':')[2].strip() for line in file
-                   if line.startswith('model name')), name)
-  return f'{os.cpu_count()} cores of {name}'
+  return (f'{os.cpu_count()} cores of '
+          f'{cpuinfo("model name") or "unknown processor"}')

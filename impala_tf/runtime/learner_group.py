@@ -18,7 +18,7 @@ import contextlib
 import faulthandler
 import os
 import time
-from typing import Callable, Iterator, NamedTuple, Sequence
+from typing import Callable, Iterator, Sequence
 import zlib
 
 import numpy as np
@@ -42,12 +42,6 @@ _DYING_SECS = 5.
 _LOSSES = (tf.errors.UnavailableError, tf.errors.AbortedError,
            tf.errors.CancelledError, tf.errors.DeadlineExceededError,
            tf.errors.FailedPreconditionError, tf.errors.InternalError)
-
-
-class Place(NamedTuple):
-  """The place of this process among several learners."""
-  task: int  # Number of this learner; 0 is the chief, see `Learners`.
-  addresses: Sequence[str]  # 'host:port' of each learner for the others.
 
 
 class Learners:
@@ -93,8 +87,7 @@ class Learners:
     """Raises UserError if learners differ in config, threads or precision."""
     self._require_equal(
         'another config', int(config_lib.full_fingerprint(config), 16),
-        "start all with one config and learner 0's --run_dir, whose "
-        'config.gin may set EnvironmentConfig.converted')
+        'start all with one config')
     # Threads that share a sum change the order in which it is rounded.
     self._require_equal('another number of threads', num_threads,
                         'set LearnerConfig.num_threads')
@@ -152,8 +145,8 @@ def _grow_memory() -> None:
       tf.config.experimental.set_memory_growth(gpu, True)
 
 
-def join(place: Place, poll: waiting.PollFn) -> Learners:
-  """Waits for all learners and connects them.
+def join(task: int, addresses: Sequence[str], poll: waiting.PollFn) -> Learners:
+  """Waits for learners at all 'host:port'; connects them with this, `task`.
 
   Must be called before TensorFlow has computed anything in this process.
   TensorFlow handles SIGTERM during the call: set handlers afterwards. `poll` is
@@ -165,35 +158,38 @@ def join(place: Place, poll: waiting.PollFn) -> Learners:
         'several learners are for GPUs and CPUs, but here is a TPU, all of '
         'whose cores are one learner\'s; set LearnerConfig.num_learners = 1')
   _grow_memory()
-  _meet(place, poll)
+  _meet(task, addresses, poll)
+  print(f'connecting {", ".join(addresses)}, which takes {_CONNECT_SECS:.0f} s '
+        'at most; if it ends here, --learners differ, or name a wrong port',
+        flush=True)
   # TensorFlow connects with Python's lock held, so that no other thread and no
   # handler of a signal would run. If a learner dies just then, this ends the
   # process with a traceback and exit code 1.
   try:
     with ending_after(_CONNECT_SECS):
-      cluster = tf.train.ClusterSpec({'worker': list(place.addresses)})
+      cluster = tf.train.ClusterSpec({'worker': list(addresses)})
       strategy = tf.distribute.MultiWorkerMirroredStrategy(
           tf.distribute.cluster_resolver.SimpleClusterResolver(
-              cluster, task_type='worker', task_id=place.task, rpc_layer='grpc',
+              cluster, task_type='worker', task_id=task, rpc_layer='grpc',
               num_accelerators={
                   'GPU': len(tf.config.list_physical_devices('GPU'))}))
-      return _Together(strategy, place)
+      return _Together(strategy, task, addresses)
   except tf.errors.OpError as error:
     raise waiting.PeerLost(
         f'learners did not come together: {error.message}') from error
 
 
-def _meet(place: Place, poll: waiting.PollFn) -> None:
-  """Waits until every other learner has listened at its address."""
-  port = int(place.addresses[place.task].rpartition(':')[2])
-  absent = [task for task in range(len(place.addresses)) if task != place.task]
+def _meet(own: int, addresses: Sequence[str], poll: waiting.PollFn) -> None:
+  """Waits until every learner but `own` has listened at its address."""
+  port = int(addresses[own].rpartition(':')[2])
+  absent = [task for task in range(len(addresses)) if task != own]
   with ports.bound(port) as server:
     server.listen()
     while True:
-      absent = [task for task in absent if not _listens(place.addresses[task])]
+      absent = [task for task in absent if not _listens(addresses[task])]
       if not absent:
         return  # Learners that look here later find TensorFlow's server.
-      poll(f'not there: {_names(place, absent)}')
+      poll(f'not there: {_names(addresses, absent)}')
       time.sleep(_POLL_SECS)
 
 
@@ -218,16 +214,16 @@ def _listens(address: str) -> bool:
   return False
 
 
-def _names(place: Place, tasks: Sequence[int]) -> str:
-  return ', '.join(f'learner {task} ({place.addresses[task]})'
-                   for task in tasks)
+def _names(addresses: Sequence[str], tasks: Sequence[int]) -> str:
+  return ', '.join(f'learner {task} ({addresses[task]})' for task in tasks)
 
 
 class _Together(Learners):
 
-  def __init__(self, strategy: tf.distribute.Strategy, place: Place):
-    super().__init__(strategy, place.task, len(place.addresses))
-    self._place = place
+  def __init__(self, strategy: tf.distribute.Strategy, task: int,
+               addresses: Sequence[str]):
+    super().__init__(strategy, task, len(addresses))
+    self._addresses = addresses
     self._num_local = len(strategy.extended.worker_devices)
     self._gather = tf.function(self._in_graph, autograph=False)
 
@@ -271,10 +267,10 @@ class _Together(Learners):
     others = [task for task in range(self.number) if task != self.task]
     until = time.monotonic() + _DYING_SECS
     while True:
-      absent = [task for task in others
-                if not _listens(self._place.addresses[task])]
+      absent = [task for task in others if not _listens(self._addresses[task])]
       if absent:
-        return _names(self._place, absent)
+        return _names(self._addresses, absent)
       if time.monotonic() > until:
-        return f'{_names(self._place, others)}, where something still listens'
+        return (f'{_names(self._addresses, others)}, where something still '
+                'listens')
       time.sleep(_POLL_SECS)

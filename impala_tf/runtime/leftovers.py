@@ -21,11 +21,6 @@ _POLL_SECS = 0.01
 _CLEANER = b'multiprocessing.resource_tracker'
 
 
-def make_mark() -> str:
-  """Makes a unique mark for a program and its descendants."""
-  return uuid.uuid4().hex
-
-
 def added_to_own(mark: str) -> str:
   """Returns `VARIABLE` for children: this process's marks and one more."""
   return f'{os.environ.get(VARIABLE, "")} {mark}'
@@ -56,7 +51,7 @@ def _has(pid: int, mark: str) -> bool:
 @contextlib.contextmanager
 def killed_at_end() -> Iterator[str]:
   """Yields a mark that new processes inherit; kills all of them at the end."""
-  mark, before = make_mark(), os.environ.get(VARIABLE, '')
+  mark, before = uuid.uuid4().hex, os.environ.get(VARIABLE, '')
   os.environ[VARIABLE] = added_to_own(mark)
   try:
     yield mark

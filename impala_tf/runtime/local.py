@@ -8,6 +8,7 @@ import pathlib
 import subprocess
 import sys
 from typing import Mapping, Sequence
+import uuid
 
 from impala_tf.runtime import batch
 from impala_tf.runtime import leftovers
@@ -57,7 +58,7 @@ class LocalProgram(program_lib.Program):
     self._launcher = launcher
     self._environment = environment or {}
     self._keep_open = keep_open
-    self._mark = leftovers.make_mark()
+    self._mark = uuid.uuid4().hex
     self._process: subprocess.Popen | None = None
 
   def place(self) -> None:

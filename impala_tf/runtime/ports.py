@@ -36,8 +36,8 @@ def choose(port: int | None = None) -> int:
     with bound(port or 0) as probe:
       return probe.getsockname()[1]
   except (OSError, OverflowError) as error:
-    raise OSError(f'port {port} cannot be used ({error}); choose another, or '
-                  'none to get a free one') from error
+    raise OSError(
+        f'port {port} cannot be used ({error}); choose another') from error
 
 
 def choose_free(number: int, besides: Sequence[int] = ()) -> list[int]:
@@ -65,5 +65,5 @@ def claim(port: int | None = None) -> tuple[int, socket.socket]:
   except OSError as error:
     claimed.close()
     raise OSError(f'port {port} cannot be used (another learner has it); '
-                  'choose another, or none to get a free one') from error
+                  'choose another') from error
   return port, claimed

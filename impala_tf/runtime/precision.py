@@ -4,11 +4,8 @@ Processors with bfloat16 instructions gain from it, with AMX most; others lose
 (docs/performance.md). Standard library only.
 """
 
-import contextlib
-import pathlib
-import re
-
 from impala_tf import config as config_lib
+from impala_tf.runtime import cores
 
 # Names of instructions for bfloat16 by the processor's flag, fastest first.
 _INSTRUCTIONS = {'amx_bf16': 'AMX', 'avx512_bf16': 'AVX-512 BF16'}
@@ -16,18 +13,9 @@ _INSTRUCTIONS = {'amx_bf16': 'AMX', 'avx512_bf16': 'AVX-512 BF16'}
 _THAT_GAIN = ('shallow', 'nature', 'deep')
 
 
-def cpu_flags(path: str = '/proc/cpuinfo') -> frozenset[str]:
-  """Lists the processor's features; empty if the system does not list them."""
-  with contextlib.suppress(OSError):
-    text = pathlib.Path(path).read_text(encoding='utf-8')
-    for flags in re.findall(r'^flags\s*:(.*)', text, re.MULTILINE):
-      return frozenset(flags.split())
-  return frozenset()
-
-
 def instructions() -> str:
   """Names the processor's fastest bfloat16 instructions; '' if it has none."""
-  flags = cpu_flags()
+  flags = cores.cpuinfo('flags').split()
   return next((name for flag, name in _INSTRUCTIONS.items() if flag in flags),
               '')
 

@@ -117,6 +117,15 @@ def flags() -> list[str]:
   return [f'--import={source}' for source in sources()]
 
 
+def check_installed(package: str, extra: str, what: str) -> None:
+  """Raises UserError, with what needs it, if an extra's package is missing."""
+  spec = importlib.util.find_spec(package)
+  # A directory of its name, as wandb leaves them, is no package.
+  if spec is None or spec.origin is None:
+    raise config_lib.ConfigError(
+        f"{what} needs the package {package}: pip install 'impala_tf[{extra}]'")
+
+
 def unknown_name(option: str, value: str, known: Iterable[str]
                  ) -> config_lib.ConfigError:
   """Makes the error for an option that holds an unregistered name."""

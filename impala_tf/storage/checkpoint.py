@@ -169,11 +169,9 @@ def restore(parts: Mapping[str, tf.Module], paths: Sequence[str], whole: bool,
     raise config_lib.UserError(
         f'{where} holds an exported agent, without the optimiser; begin a new '
         'run with --init_from')
-  which = f'the only checkpoint in {where} is'
-  if len(paths) > 1:
-    which = f'all {len(paths)} checkpoints in {where} are'
-  raise config_lib.UserError(f'{which} damaged; put back a good copy, or '
-                             'choose another run directory')
+  raise config_lib.UserError(
+      f'{where} holds only damaged checkpoints ({len(paths)}); put back a good '
+      'copy, or choose another run directory')
 
 
 def write_parts(parts: Mapping[str, tf.Module], path: str) -> None:

@@ -78,10 +78,7 @@ class _RemoteAppender:
       logging.warning('The last lines of %s are lost', self._path)
 
 
-Appender = _FileAppender | _RemoteAppender
-
-
-def open_for_appending(path: str) -> Appender:
+def open_for_appending(path: str) -> _FileAppender | _RemoteAppender:
   """Opens a log in a directory that exists; raises OSError if it cannot."""
   if files.is_url(path):
     return _RemoteAppender(path)

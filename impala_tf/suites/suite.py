@@ -72,9 +72,8 @@ def read_scores(file_name: str, domain: str
                 ) -> tuple[Scores, Scores, dict[str, Scores]]:
   """Reads a suite's `random`, `human` and `paper` from a CSV file.
 
-  It lies beside this module. The first column has the levels' names without the
-  domain, such as 'atari'. Each other is named by its player. Empty cells are
-  left out.
+  It lies beside this module. The first column has names of levels without the
+  domain; each other is named by its player. Empty cells are left out.
   """
   path = pathlib.Path(__file__).with_name(file_name)
   with path.open(newline='', encoding='utf-8') as file:

@@ -34,7 +34,7 @@ def _check_bindings(name: str, value: Any) -> None:
   _check_dict(name, value)
   for option in value:
     _require(
-        isinstance(option, str) and bool(re.fullmatch(r'\w+(\.\w+)?', option)),
+        isinstance(option, str) and bool(re.fullmatch(r'\w+\.\w+', option)),
         f"{name} must be of names like 'LearnerConfig.batch_size', but has "
         f'{option!r}')
   _require(_SEED not in value,
@@ -74,8 +74,7 @@ class SweepConfig:
     seed: seed with which settings are drawn.
     shared_replay: whether the settings of a task, variant and seed are agents
       that run at the same time and share one replay (Schmitt et al. 2020); or
-      the names of the variants in which they do. Then each run has its own
-      seed.
+      names of variants in which they do. Then each run has its own seed.
   """
   tasks: dict = dataclasses.field(default_factory=dict)
   variants: dict = dataclasses.field(default_factory=lambda: {'default': {}})
@@ -180,9 +179,8 @@ def _draw(limits: Sequence[Any], position: float) -> Any:
 def settings(config: SweepConfig) -> Settings:
   """Draws the settings, or returns the config's points.
 
-  The same seed draws the same settings; a larger `num_settings` appends some.
-  Python promises that `random.Random.random` never changes. NumPy does not
-  promise that of its generators.
+  The same seed draws the same settings: Python promises that
+  `random.Random.random` never changes, unlike NumPy of its generators.
   """
   if config.points:
     return config.points
@@ -235,7 +233,7 @@ def members(config: SweepConfig) -> list[Member]:
 
   They have the settings and seeds of the sweep of the same config, so that a
   population and a sweep can be compared in pairs. Learning rates are not
-  annealed unless the config says so: the population finds their schedule.
+  annealed unless this config says so: the population finds their schedule.
   Raises ConfigError if there is only one setting.
   """
   names = list(settings(config))

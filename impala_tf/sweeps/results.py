@@ -7,7 +7,6 @@ import ast
 import csv
 import io
 import itertools
-import math
 import statistics
 from typing import Any, Mapping, NamedTuple, Sequence
 
@@ -96,15 +95,16 @@ def setting_returns(results: Sequence[Result]) -> dict[str, float]:
   return dict(sorted(means.items(), key=lambda item: -item[1]))
 
 
-def best_mean(results: Sequence[Result], num_settings: int | None) -> float:
+def best_mean(results: Sequence[Result], num_settings: int | None
+              ) -> float | None:
   """Averages final returns over the best settings, as table 2 does.
 
   Returns of a setting are averaged over its seeds first. The mean over all
   (None) is the area under the ranked returns, as in figure E.4. Without a
-  finished run it is NaN.
+  finished run it is None.
   """
   best = list(setting_returns(results).values())[:num_settings]
-  return statistics.fmean(best) if best else math.nan
+  return statistics.fmean(best) if best else None
 
 
 _NUMBERS = ('frames', 'secs', 'final_return', 'best_return', 'area', 'updates')
@@ -149,6 +149,5 @@ def from_csv(text: str) -> list[Result]:
       found.append(Result(run, line['status'], line['error'], **values))
     except (KeyError, TypeError, ValueError, SyntaxError) as error:
       raise config_lib.ConfigError(
-          f'a table of results, run {len(found) + 1}: {error!r}; correct it'
-      ) from error
+          f'run {len(found) + 1}: {error!r}') from error
   return found

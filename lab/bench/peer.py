@@ -96,7 +96,7 @@ def measure(command: str, count: str, frames_per_count: float, secs: float,
       or marks[-1].frames <= marks[0].frames):
     raise config_lib.UserError(
         f'--command did not get on, by its lines with {count!r}; it ended with:'
-        f'\n{"".join(last_lines)}')
+        f' {" / ".join(map(str.strip, last_lines))}')
   start, end = marks[0], marks[-1]
   frames = frames_per_count * (end.frames - start.frames)
   return Speed(frames / (end.secs - start.secs),

@@ -157,9 +157,8 @@ def test_instructions_are_read(tmp_path):
 
 
 def _refused(words, act, *arguments, **kwargs):
-  with pytest.raises(config_lib.UserError, match=words) as raised:
+  with pytest.raises(config_lib.UserError, match=words):
     act(*arguments, **kwargs)
-  assert '\n' not in str(raised.value)
 
 
 @pytest.fixture(name='locks_dir', scope='module')

@@ -118,9 +118,8 @@ def test_checkpoints_of_another_agent_are_refused(tmp_path, options, words):
   del description['num_features'], description['has_action_mask']
   path.write_text(json.dumps(description))
   describe(saved_parts.CONFIG.agent)
-  with pytest.raises(config_lib.UserError, match=words) as raised:
+  with pytest.raises(config_lib.UserError, match=words):
     describe(other)
-  assert '\n' not in str(raised.value)
   assert saved.load_agent(
       str(tmp_path)).agent.distribution == distributions.Categorical(3)
 
@@ -182,11 +181,8 @@ def test_loading_parameters_runs_nothing_of_them(tmp_path):
   saved_parts.describe(bad, parts)
   # Under another name, and in the place of our parts.
   parts.learner.agent.bomb = _PickledState(_Bomb(trace))
-  tf.train.Checkpoint(
-      agent=parts.learner.agent, learner=parts.learner.saved,
-      totals=parts.totals, hyperparameters=parts.learner.hyperparameters,
-      bomb=_PickledState(_Bomb(trace)),
-  ).save(str(bad / 'checkpoints' / 'ckpt'))  # ckpt-1
+  tf.train.Checkpoint(**parts.modules, bomb=_PickledState(_Bomb(trace))).save(
+      str(bad / 'checkpoints' / 'ckpt'))  # ckpt-1
   (bad / 'checkpoints' / 'checkpoint.pkl').write_bytes(
       pickle.dumps(_Bomb(trace)))
   with programs.running('-c', _WATCHED, good, bad) as process:
@@ -228,6 +224,5 @@ def test_description_of_an_agent_is_data(tmp_path, change, words):
   text = change if isinstance(change, str) else json.dumps(
       {**json.loads(path.read_text()), **change})
   path.write_text(text)
-  with pytest.raises(config_lib.UserError, match=words) as error:
+  with pytest.raises(config_lib.UserError, match=words):
     saved.load_agent(str(tmp_path))
-  assert '\n' not in str(error.value)

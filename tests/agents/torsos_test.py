@@ -48,6 +48,5 @@ def test_torso_fits_the_observations(name, shape, chosen):
     ('deep', (84, 84), r'images \[H, W, C\], but .* are \[84, 84\]'),
     ('grid', (5,), "'grid' needs images .*'mlp', or 'auto', which chooses")])
 def test_torso_that_does_not_fit_is_refused_with_a_remedy(name, shape, words):
-  with pytest.raises(config_lib.ConfigError, match=words) as error:
+  with pytest.raises(config_lib.ConfigError, match=words):
     torsos.fitting(name, shape)
-  assert '\n' not in str(error.value)

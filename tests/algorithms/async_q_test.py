@@ -108,6 +108,5 @@ def test_memory_before_the_unroll_is_for_both_networks():
 @pytest.mark.parametrize('policy', [
     distributions.Gaussian(2), distributions.MultiCategorical((2, 3))], ids=str)
 def test_other_actions_than_one_choice_are_refused(policy):
-  with pytest.raises(config_lib.ConfigError, match='one choice of') as raised:
+  with pytest.raises(config_lib.ConfigError, match='one choice of'):
     async_q.ALGORITHM.make_agent(_config('n_step_q'), policy, 'float32', False)
-  assert '\n' not in str(raised.value)

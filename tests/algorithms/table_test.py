@@ -67,9 +67,8 @@ def test_row_is_an_algorithm_and_the_architecture_that_it_learns_in(name):
      {'population': config_lib.PopulationConfig(members='a,b')})])
 def test_workers_that_share_parameters_refuse_options_of_a_learner(
     name, option, sections):
-  with pytest.raises(config_lib.ConfigError, match=f'{option} (is|must)') as e:
+  with pytest.raises(config_lib.ConfigError, match=f'{option} (is|must)'):
     table.check(_config(name, correction='none', **sections))
-  assert '\n' not in str(e.value)
 
 
 @pytest.mark.parametrize('config, words', [
@@ -88,9 +87,8 @@ def test_workers_that_share_parameters_refuse_options_of_a_learner(
     (_config('laser', clip_rho_threshold=0.),
      'clip_rho_threshold is 0.0; set it above')])
 def test_row_refuses_options_that_do_not_fit(config, words):
-  with pytest.raises(config_lib.ConfigError, match=words) as error:
+  with pytest.raises(config_lib.ConfigError, match=words):
     table.check(config)
-  assert '\n' not in str(error.value)
 
 
 def test_unknown_name_is_refused():

@@ -51,7 +51,7 @@ def test_agent_plays_on_the_cpu_unless_a_gpu_is_asked_for(
   assert os.environ['CUDA_VISIBLE_DEVICES'] == seen
 
 
-def test_simulator_that_changes_the_directory_moves_no_file(
+def test_score_is_recorded_and_no_file_moves_with_the_simulators_directory(
     catch_run, tmp_path, play, monkeypatch):
   make = multi_level.make_environment
 
@@ -65,9 +65,11 @@ def test_simulator_that_changes_the_directory_moves_no_file(
   assert play(os.path.relpath(catch_run), '--episodes=1', *(
       f'--{flag}={name}' for flag, name in zip(
           ('output', 'record', 'video'), names))) == 0
-  assert all((tmp_path / name).exists() for name in names)
-  assert recorded_results.read(str(tmp_path / names[1]))[0].curve == (
-      os.path.relpath(catch_run, tmp_path))
+  assert (tmp_path / names[2]).exists()
+  monkeypatch.chdir(tmp_path)
+  report = json.loads((tmp_path / names[0]).read_text())
+  assert recorded_results.read(names[1]) == [
+      recorded_results.of_evaluation(str(catch_run), report)]
 
 
 def test_environments_that_are_made_slowly_are_counted(
@@ -84,14 +86,6 @@ def test_environments_that_are_made_slowly_are_counted(
   assert play(catch_run, '--episodes=3', '--num_envs=2') == 0
   assert ''.join(said).startswith(
       'making 2 environments of catch (--num_envs for fewer)')
-
-
-def test_score_is_recorded_with_its_run(catch_run, play, tmp_path):
-  table = tmp_path / 'results.csv'
-  assert play(catch_run, '--episodes=3', f'--record={table}') == 0
-  report = json.loads((catch_run / 'evaluation.json').read_text())
-  result, = recorded_results.read(str(table))
-  assert result == recorded_results.of_evaluation(str(catch_run), report)
 
 
 def test_result_is_written_and_shown_and_the_first_game_filmed(

@@ -1,6 +1,7 @@
 """Tests that curves become a PNG with lines in it."""
 
 import csv
+import shutil
 
 import imageio
 import numpy as np
@@ -76,6 +77,8 @@ def test_pattern_of_seeds_is_one_curve_with_an_interval(tmp_path, call, capsys):
     (run_dir / 'config.gin').write_text(gin_config.dumps(config_lib.Config(
         experiment=config_lib.ExperimentConfig(seed=seed))))
   (tmp_path / 'seed_1.failed').write_text('Of a member of a population.')
+  (tmp_path / 'seed_4').mkdir()  # Has just begun.
+  shutil.copy(run_dir / 'config.gin', tmp_path / 'seed_4')
   drawn = tmp_path / 'drawn.csv'
   assert call(plot.main, tmp_path / 'seed_*', '--group_by=seed',
                '--statistic=iqm', '--confidence=0.5',

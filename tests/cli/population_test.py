@@ -97,6 +97,8 @@ def test_papers_populations_have_its_numbers(name, adapted):
      'members of catch/default/seed_1 differ in network'),
     ({'points': {'a': {'OptimizerConfig.bias_correction': True}, 'b': {}}},
      'members of catch/default/seed_1 differ in '),
+    ({'points': {'a': {'PopulationConfig.copy_margin': 0.1}, 'b': {}}},
+     'members of catch/default/seed_1 differ in '),
     ({'fixed': {k: v for k, v in _CATCH.items() if 'human' not in k}},
      'set PopulationConfig.random_score and human_score'),
     ({'fixed': {**_CATCH, 'PopulationConfig.adapted': 'decay'}},
@@ -106,6 +108,13 @@ def test_bad_population_is_refused_before_anything_begins(
   _write(tmp_path, **fields)
   assert words in refused(population.main, *_arguments(tmp_path))
   assert not (tmp_path / 'p').exists()
+
+
+def test_damaged_rows_of_a_member_leave_the_choice_of_the_next(tmp_path):
+  (tmp_path / 'metrics.jsonl').write_text('?\n')
+  member = plan_lib.Member('catch', 'default', 'a', 1, {})
+  turns = population.Turns({'a': member}, {'a': str(tmp_path)})
+  assert turns.choose(['a']) == 'a'
 
 
 def test_populations_train_one_after_the_other(tmp_path):

@@ -114,6 +114,12 @@ def test_peers_come_first_and_outlive_their_learner(start, tmp_path):
   assert f'the learner at {address} has another config than configs/' in line
   assert 'LearnerConfig.batch_size (32, now 8)' in line
   _wait_for_rows(output, 2)
+  for name, flag, words in (
+      ('second', f'--output={output}', 'another evaluator writes to'),
+      ('lost', f'--run_dir={tmp_path / "typo"}', 'typo holds no run; correct')):
+    refused = start(name, 'evaluator', f'--address={address}', flag)
+    assert refused.process.wait(runs.DEADLINE_SECS) == 2
+    assert words in refused.log()
 
   assert learner.stop(signal.SIGTERM) == 143
   assert f'the same command with --run_dir={run_dir} resumes' in learner.log()
@@ -136,17 +142,10 @@ def test_peers_come_first_and_outlive_their_learner(start, tmp_path):
   # Not within Python's own start, which Ctrl-C would end with 1.
   evaluator.wait_for(waits, num_waits + 1)
   assert evaluator.stop(signal.SIGINT) == 130
-  _check_evaluations(_rows(output))
-  assert list((output / 'tensorboard').glob('events.out.tfevents.*'))
-
-
-def _check_evaluations(rows):
-  updates = [row['updates'] for row in rows]
-  assert updates == sorted(set(updates))
-  for row in rows:
-    assert row['frames'] == row['updates'] * programs.CATCH_FRAMES_PER_UPDATE
+  for row in runs.check_rows(output, programs.CATCH_FRAMES_PER_UPDATE):
     assert row['episodes'] == 3 and row['episode_frames'] == 9
     assert -1 <= row['episode_return'] <= 1 and row['standard_error'] >= 0
+  assert list((output / 'tensorboard').glob('events.out.tfevents.*'))
 
 
 @pytest.mark.slow

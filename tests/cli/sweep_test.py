@@ -107,7 +107,7 @@ def test_what_is_written_reads_back_equal(tmp_path):
 @pytest.mark.parametrize('fields, words', [
     ({'nope': 5}, 'SweepConfig has no nope; it has tasks, '),
     ({'tasks': {'a': 'configs/nope.gin'}}, 'no file configs/nope.gin'),
-    ({'fixed': {'batch_size': 5}}, 'needs its section; write LearnerConfig.b'),
+    ({'fixed': {'batch_size': 5}}, "like 'LearnerConfig.batch_size', but"),
     ({'variants': {'x': {}, 'y': {'LearnerConfig.xla': 5}}},
      'LearnerConfig.xla must be of type str, but is 5'),
     ({'ranges': {'ImpalaConfig.lambda_': ('log_uniform', 1.5, 2.5)}},
@@ -214,7 +214,7 @@ def test_failed_run_is_recorded_and_all_others_finish(tmp_path):
   lines = ran.stdout.splitlines()
   assert lines[0].startswith('4 of 4 runs to do') and '2 at a time' in lines[0]
   assert re.search(r'\[4/4\] catch/.* · ETA 0:00:00', ran.stdout)
-  assert '| catch | bad | 0 | 2 | nan | nan | - |' in lines
+  assert '| catch | bad | 0 | 2 | – | – | – |' in lines
 
   before = _contents(tmp_path / 'sweep' / 'runs')
   ran = _sweep(tmp_path)

@@ -6,7 +6,6 @@ import signal
 import time
 
 import numpy as np
-import psutil
 import pytest
 
 from impala_tf import config as config_lib
@@ -106,14 +105,13 @@ def test_whole_run_writes_all_it_promises(tmp_path, monkeypatch):
   assert last == f'Done; evaluate with impala-tf evaluate {run_dir}'
   assert ' frames (' in progress[-1] and ' · lag ' in progress[-1]
 
-  rows = metrics.read_rows(run_dir)
+  rows = runs.check_rows(run_dir, programs.CATCH_FRAMES_PER_UPDATE)
   for row in rows:
     assert {'frames', 'updates', 'secs', 'frames_per_sec', 'policy_lag',
             'policy_lag_max', 'learning_rate', 'gradient_norm', 'entropy',
             'rho/mean', 'rho/clipped_share', 'kl_behaviour_target',
             'explained_variance', 'queue_occupancy', 'learner_wait_share',
             'loss/total'} <= row.keys()
-    assert row['frames'] == row['updates'] * programs.CATCH_FRAMES_PER_UPDATE
     assert 0 <= row['policy_lag'] <= row['policy_lag_max'] <= row['updates']
     assert 0 <= row['queue_occupancy'] <= 1
     assert 0 <= row['learner_wait_share'] <= 1
@@ -128,7 +126,7 @@ def test_whole_run_writes_all_it_promises(tmp_path, monkeypatch):
       weights=np.diff([row['updates'] for row in rows], prepend=0)) <= 10
   assert rows[-1]['episodes'] > 0
   assert rows[-1]['frames'] == 1520
-  for name in ('frames', 'updates', 'secs', 'episodes'):
+  for name in ('secs', 'episodes'):
     values = [row[name] for row in rows]
     assert values == sorted(values), name
 
@@ -199,21 +197,9 @@ def _is_private(run):
   return networks != {os.readlink('/proc/self/ns/net')}
 
 
-def _kill_supervisor(run):
-  """Checks that children end by themselves, and that the learner saves."""
-  run.process.kill()
-  run.wait_for_end()
-  assert run.newest_checkpoint() == run.row()['updates']
-
-
-def _check_continuation(run_dir, stopped):
+def _check_continuation(rows, stopped):
   """Checks that rows go on after the row of the interruption."""
-  rows = metrics.read_rows(run_dir)
-  updates = [row['updates'] for row in rows]
-  assert sorted(set(updates)) == updates
-  resumed = rows[updates.index(stopped['updates']) + 1]
-  assert resumed['frames'] == (
-      resumed['updates'] * programs.CATCH_FRAMES_PER_UPDATE)
+  resumed = rows[rows.index(stopped) + 1]
   assert resumed['learning_rate'] < stopped['learning_rate']
   assert resumed['secs'] > stopped['secs']
   assert resumed['best_episode_return'] >= stopped['best_episode_return']
@@ -241,10 +227,12 @@ def test_interrupted_run_goes_on_and_a_killed_one_saves(tmp_path):
     line = f'Resuming from {tmp_path}/checkpoints/ckpt-{saved} '
     run.wait(lambda: line in run.log(), line)
     run.wait(lambda: run.newest_checkpoint() > saved, 'another checkpoint')
-    _check_continuation(tmp_path, stopped)
+    _check_continuation(run.check_rows(), stopped)
     # It plays other games than before.
     assert programs.pids(f'--run_dir={tmp_path}', f'--seed={saved * 10_000}')
-    _kill_supervisor(run)
+    run.process.kill()  # Children end by themselves, and the learner saves.
+    run.wait_for_end()
+    assert run.newest_checkpoint() == run.row()['updates']
 
 
 @pytest.mark.slow
@@ -297,8 +285,7 @@ def test_killed_environment_process_costs_its_actor_only(tmp_path):
       tmp_path, *_LONG, runs.bind('ActorConfig.env_processes', 2)) as run:
     run.wait_for_frames()
     actor, = run.pids('actor')
-    first, _ = [child.pid for child in psutil.Process(actor).children()
-                if 'multiprocessing.spawn' in ' '.join(child.cmdline())]
+    first, _ = programs.children('spawn_main', [actor])
     _kill_and_wait_for_another_actor(run, first)
     log = (tmp_path / 'logs' / 'actor_0.log').read_text()
     assert re.search(r'environment [0-3] \(catch\): its process was killed by '

@@ -31,19 +31,14 @@ def _append(directory, *rows):
     file.writelines(json.dumps(row) + '\n' for row in rows)
 
 
-def _environment(**variables):
-  path = os.pathsep.join([variables.pop('path', ''), str(programs.ROOT),
-                          os.environ.get('PYTHONPATH', '')])
-  return {**os.environ, 'PYTHONPATH': path, **variables}
-
-
-def _track(run_dir, environment, during=lambda: None, **options):
+def _track(run_dir, variables, during=lambda: None, **options):
   """Runs a tracker, and something meanwhile, to the end of its input.
 
   Its input is empty if there is no `run_dir`.
   """
-  with programs.running('-m', 'impala_tf.cli.wandb_tracker', env=environment,
-                        stdin=programs.PIPE, **options) as tracker:
+  with programs.running('-m', 'impala_tf.cli.wandb_tracker',
+                        variables=variables, stdin=programs.PIPE,
+                        **options) as tracker:
     tracker.stdin.write(f'{run_dir}\n' if run_dir else '')
     tracker.stdin.flush()
     during()
@@ -55,10 +50,9 @@ def _track(run_dir, environment, during=lambda: None, **options):
 def _fake(tmp_path, **variables):
   """Returns an environment with the stand-in, and a reader of its calls."""
   calls = tmp_path / 'calls.jsonl'
-  environment = _environment(
-      path=fake_wandb.install(tmp_path / 'packages'),
-      WANDB_FAKE_CALLS=str(calls), **variables)
-  return environment, lambda name: [
+  path = fake_wandb.install(tmp_path / 'packages'), str(programs.ROOT)
+  return {'PYTHONPATH': os.pathsep.join(path), 'WANDB_FAKE_CALLS': str(calls),
+          **variables}, lambda name: [
       what for called, what in fake_wandb.read_calls(calls) if called == name]
 
 
@@ -122,7 +116,7 @@ def test_real_package_has_all_rows_offline(run_dir):
   pytest.importorskip('wandb')
   from wandb.proto import wandb_internal_pb2
   from wandb.sdk.internal import datastore
-  environment = _environment(WANDB_MODE='offline', WANDB_SILENT='true')
+  environment = {'WANDB_MODE': 'offline', 'WANDB_SILENT': 'true'}
   _append(run_dir, {'frames': 1, 'loss': 0.5})
   _track(run_dir, environment)
   _append(run_dir, {'frames': 2, 'loss': 0.25})

@@ -4,10 +4,20 @@ import time
 
 import pytest
 import reverb
+import tensorflow as tf
 
 from impala_tf.comms import reverb_calls
 from impala_tf.core import queue as queue_lib
 from tests.fixtures import unrolls
+
+
+def test_item_is_not_waited_for_without_end(monkeypatch):
+  server = reverb.Server([reverb_calls.newest_item_table(
+      'x', tf.TensorSpec([], tf.int32))])
+  monkeypatch.setattr(reverb_calls, '_PROBE_TIMEOUT_SECS', 0.5)
+  with pytest.raises(ConnectionError, match='does not answer: TimeoutError'):
+    reverb_calls.newest_item(reverb.Client(f'localhost:{server.port}'), 'x')
+  server.stop()
 
 
 @pytest.mark.slow

@@ -34,9 +34,7 @@ from impala_tf import config
 def test_a_wrong_value_is_refused_by_name(make, words):
   with pytest.raises(config.ConfigError) as raised:
     make()
-  message = str(raised.value)
-  assert '\n' not in message
-  assert all(word in message for word in words), message
+  assert all(word in str(raised.value) for word in words), raised.value
 
 
 def test_an_int_serves_as_a_float_and_becomes_one():

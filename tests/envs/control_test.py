@@ -76,13 +76,6 @@ def test_first_episodes_of_a_batch_for_training_end_one_after_another():
   assert ends[False] == [(t, e) for t in (1000, 2001) for e in range(4)]
 
 
-def test_first_episodes_are_shorter_in_training_alone():
-  for training in True, False:
-    env = control.DOMAIN.make(
-        'cartpole/balance', 4, 0, config.Config(), training)
-    assert env._first_limit.any() == training
-
-
 def test_a_task_that_terminates_has_discount_0(monkeypatch):
   from dm_control.suite import cartpole
   env = control.ControlEnvironment('cartpole/balance', E, seed=0)
@@ -119,6 +112,5 @@ def test_tasks_of_all_kinds_can_be_played_and_filmed(name):
     ('cartpole/balanse', 'did you mean control/cartpole/balance'),
     ('lqr/lqr_2_1', 'no level .* with a limit of time are acrobot/swingup, ')])
 def test_unknown_task_is_refused_with_what_there_is(name, message):
-  with pytest.raises(config.ConfigError, match=message) as error:
+  with pytest.raises(config.ConfigError, match=message):
     control.ControlEnvironment(name, E, seed=0)
-  assert '\n' not in str(error.value)

@@ -135,7 +135,7 @@ _HOLD = """
 import os, sys
 from impala_tf.envs import dmlab_files
 from impala_tf.runtime import leftovers
-os.environ[leftovers.VARIABLE] = mark = leftovers.make_mark()
+os.environ[leftovers.VARIABLE] = mark = __import__('uuid').uuid4().hex
 scratch = dmlab_files.Scratch()
 folder = scratch.make()
 open(os.path.join(folder, 'map.pk3'), 'w').close()

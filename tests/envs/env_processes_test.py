@@ -1,6 +1,5 @@
 """Environments in worker processes: the same games, and no leftovers."""
 
-import contextlib
 import functools
 import pathlib
 import re
@@ -8,7 +7,6 @@ import signal
 import time
 
 import numpy as np
-import psutil
 import pytest
 
 from impala_tf import config as config_lib
@@ -22,15 +20,10 @@ from tests.fixtures import programs
 from tests.fixtures import worker_environments
 
 E = 5
-TIMEOUT_SECS = 60.
-
-
-def _ticking(frame_stack=1):
-  return functools.partial(worker_environments.ticking, frame_stack)
 
 
 def _faulty(fault, culprit):
-  return functools.partial(worker_environments.faulty, str(fault), culprit)
+  return functools.partial(worker_environments.Faulty, str(fault), culprit)
 
 
 def _actions(numbers, times):
@@ -96,11 +89,12 @@ def test_side_channels_are_those_of_each_environment_beyond_ends(start_workers):
 
 
 def test_workers_are_processes_without_tensorflow(start_workers):
-  pool = start_workers(worker_environments.introspective, E, 3)
+  make = functools.partial(worker_environments.Introspective, 1)
+  pool = start_workers(make, E, 3)
   numbers, timestep = pool.recv(min_ready=E)
   assert not timestep.discount.any()
   pids = dict(zip(numbers.tolist(), timestep.reward.astype(int).tolist()))
-  assert set(pids.values()) <= {c.pid for c in psutil.Process().children()}
+  assert set(pids.values()) <= set(programs.children('spawn_main'))
   assert pids[0] == pids[3] and pids[1] == pids[4]
   assert len(set(pids.values())) == 3
 
@@ -154,31 +148,21 @@ def test_environment_that_cannot_be_made_is_named():
   make = functools.partial(worker_environments.never_there, 4)
   with pytest.raises(config_lib.UserError,
                      match=r'environment 4 \(ticking\): there is no such map'):
-    env_processes.Workers(make, E, 2, TIMEOUT_SECS)
-  assert not _worker_pids()
-
-
-def _worker_pids():
-  """Returns the workers' process ids in the order of their start."""
-  found = []
-  for child in psutil.Process().children():
-    with contextlib.suppress(psutil.NoSuchProcess):  # Zombies are such, too.
-      if 'multiprocessing.spawn' in ' '.join(child.cmdline()):
-        found.append(child)
-  return [c.pid for c in sorted(found, key=lambda c: c.create_time())]
+    env_processes.Workers(make, E, 2, timeout_secs=60.)
+  assert not programs.children('spawn_main')
 
 
 def test_killed_worker_is_named_and_others_are_closed(start_workers, tmp_path):
   pool = start_workers(_faulty(tmp_path / 'gate', culprit=1), E, E)
   # Environment 1 is within its third step then.
   _play(pool, lambda n: n[1] == 3 and n[0] > 10)
-  assert len(_worker_pids()) == E
-  programs.kill(_worker_pids()[1])
+  assert len(programs.children('spawn_main')) == E
+  programs.kill(programs.children('spawn_main')[1])
   with pytest.raises(env_processes.WorkerError, match=(
       r'environment 1 \(ticking\): its process was killed by SIGKILL')):
     _play(pool, _never)
   pool.close()
-  assert not _worker_pids()
+  assert not programs.children('spawn_main')
 
 
 def test_hanging_step_has_a_deadline_though_others_play_on(start_workers):
@@ -192,7 +176,7 @@ def test_hanging_step_has_a_deadline_though_others_play_on(start_workers):
 
 def test_numbers_are_those_of_the_run_and_each_is_said_once(start_workers):
   with environment.numbered(range(8, 8 + E)):
-    pool = start_workers(_ticking(), E)
+    pool = start_workers(worker_environments.ticking, E)
   pool.recv(min_ready=E)
   pool.send(np.array([2], np.int32), np.array([9], np.int32))
   with pytest.raises(config_lib.UserError, match=(
@@ -201,7 +185,7 @@ def test_numbers_are_those_of_the_run_and_each_is_said_once(start_workers):
 
 
 def test_time_without_anything_to_do_is_no_hang(start_workers):
-  pool = start_workers(_ticking(), E)
+  pool = start_workers(worker_environments.ticking, E)
   pool.recv(min_ready=E)
   began = time.monotonic()
   while time.monotonic() < began + 2:
@@ -215,7 +199,7 @@ def test_time_without_anything_to_do_is_no_hang(start_workers):
 def test_environments_may_have_processes_and_all_are_closed(
     start_workers, tmp_path, fault):
   pool = start_workers(functools.partial(
-      worker_environments.parental, tmp_path, fault, 0), 3)
+      worker_environments.Parental, tmp_path, fault, 0), 3)
   pool.recv(min_ready=3)
   children = [int(path.read_text()) for path in tmp_path.iterdir()]
   assert len(children) == 3 and all(map(programs.is_alive, children))
@@ -233,7 +217,7 @@ def test_stop_before_a_context_has_them_lets_them_close(
     start_workers, tmp_path):
   with pytest.raises(KeyboardInterrupt), stop_signals.interrupting():
     start_workers(functools.partial(
-        worker_environments.parental, tmp_path, None, 0), 3).recv(min_ready=3)
+        worker_environments.Parental, tmp_path, None, 0), 3).recv(min_ready=3)
     signal.raise_signal(signal.SIGTERM)
   assert not list(tmp_path.iterdir())
 
@@ -267,7 +251,7 @@ from impala_tf.envs import env_processes
 from tests.fixtures import worker_environments as envs
 
 if __name__ == '__main__':
-  make = functools.partial(envs.faulty, sys.argv[1], 0)
+  make = functools.partial(envs.Faulty, sys.argv[1], 0)
   pool = env_processes.Workers(make, 3, 3, 60.)
   for _ in range(int(sys.argv[2])):
     numbers, _ = pool.recv()
@@ -288,7 +272,7 @@ def _program(tmp_path, what):
 def test_nothing_is_left_of_an_actor_that_is_killed(tmp_path):
   with _program(tmp_path, 'stay') as process:
     assert process.stdout.readline() == 'played\n'
-    children = [c.pid for c in psutil.Process(process.pid).children()]
+    children = programs.children('', [process.pid])
     assert len(children) >= 3  # One of them within a step that never ends.
     memory = {line.split(maxsplit=5)[5] for line in pathlib.Path(
         f'/proc/{process.pid}/maps').read_text().splitlines()

@@ -123,7 +123,6 @@ def test_action_out_of_range_is_refused_and_the_game_goes_on(env, action):
   actions = np.array([0, action, num_actions - 1], np.int32)
   with pytest.raises(ValueError) as error:
     env.step(actions)
-  assert '\n' not in str(error.value)
   for words in (env.level, f'action {action} of environment 1',
                f'0 to {num_actions - 1}'):
     assert words in str(error.value)
@@ -138,7 +137,6 @@ def test_action_that_is_not_finite_is_refused_and_the_game_goes_on(env, number):
   actions[1, -1] = number
   with pytest.raises(ValueError) as error:
     env.step(actions)
-  assert '\n' not in str(error.value)
   for words in (env.level, 'action of environment 1 is not finite',
                'lower OptimizerConfig.learning_rate'):
     assert words in str(error.value)

@@ -137,9 +137,8 @@ except config.ConfigError:
     ('vizdoom/basic', r'pip install.*vizdoom\]')])
 def test_missing_simulator_is_named(monkeypatch, level, package):
   monkeypatch.setattr(importlib.util, 'find_spec', lambda name: None)
-  with pytest.raises(config.ConfigError, match=package) as error:
+  with pytest.raises(config.ConfigError, match=package):
     _make(level)
-  assert '\n' not in str(error.value)
 
 
 @pytest.mark.usefixtures('modules_forgotten')
@@ -198,9 +197,8 @@ def test_options_are_for_levels_that_take_them(level, section, options, words):
   for call in (lambda: factory.check_levels(settings),
                lambda: factory.make_environment(
                    level.split(',')[-1], 2, 3, settings, training=True)):
-    with pytest.raises(config.ConfigError, match=words) as error:
+    with pytest.raises(config.ConfigError, match=words):
       call()
-    assert '\n' not in str(error.value)
 
 
 @pytest.mark.usefixtures('fake_deepmind_lab')
@@ -213,13 +211,6 @@ def test_instructions_are_handed_over_where_they_are_wanted(level):
   assert env.instruction_length == 7
   assert env.instruction.shape == (2, 7) and env.instruction[:, 0].all()
   env.close()
-
-
-def test_environment_processes_that_would_be_idle_are_refused():
-  with pytest.raises(config.ConfigError, match=(
-      'the emulator of atari/pong steps a batch as a whole; leave it out')):
-    factory.check_levels(_config('catch,atari/pong', env_processes=5))
-  factory.check_levels(_config('catch', env_processes=5))
 
 
 @pytest.mark.usefixtures('modules_forgotten')
@@ -244,8 +235,9 @@ def test_users_domain_is_a_row_too():
       (lambda: factory.register('coins', coins), "there is a domain 'coins'"),
       (lambda: _make('coins/edge'), "no side 'edge'"),
       (lambda: _make('coins'), "<function>' or 'coins/<side>', but is 'coins'"),
-      (lambda: factory.check_levels(_config(both, env_processes=2)),
-       'the emulator of coins/heads'),
+      (lambda: factory.check_levels(
+          _config('catch,coins/heads', env_processes=2)),
+       'the emulator of coins/heads steps a batch as a whole; leave it out'),
       (lambda: factory.check_levels(_config('catch', 3)),
        'are of babyai, coins, dmlab, dmlab30, minigrid')):
     with pytest.raises(config.ConfigError, match=words):

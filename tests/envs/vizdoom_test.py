@@ -1,12 +1,10 @@
 """VizDoom against the package's own games, and its leftovers."""
 
-import contextlib
 import os
 import pathlib
 
 import dm_env
 import numpy as np
-import psutil
 import pytest
 
 from impala_tf import config
@@ -27,15 +25,6 @@ def _make(name='basic', num_envs=1, seed=3, **options):
 
 def _act(env, action):
   return env.step(np.full(env.num_envs, action, np.int32))
-
-
-def _doom_pids():
-  found = []
-  for child in psutil.Process().children():
-    with contextlib.suppress(psutil.NoSuchProcess):  # It has just ended.
-      if child.name() == 'vizdoom':
-        found.append(child.pid)
-  return found
 
 
 def _files():
@@ -136,11 +125,11 @@ def test_scenario_without_game_variables_is_refused():
   env = _make('my_way_home')
   assert env.features == ()
   env.close()
-  before = _doom_pids()
+  before = programs.children('vizdoom')
   with pytest.raises(config.ConfigError, match=(
       'vizdoom/my_way_home has no game variables')):
     _make('my_way_home', game_variables=True)
-  assert set(_doom_pids()) <= set(before)
+  assert set(programs.children('vizdoom')) <= set(before)
 
 
 @pytest.mark.parametrize('options, frame, screen', [
@@ -156,17 +145,17 @@ def test_size_and_repeats_are_as_configured(options, frame, screen):
 
 
 def test_game_that_dies_seldom_is_started_anew_and_otherwise_named():
-  before = _doom_pids()
+  before = programs.children('vizdoom')
   env = _make(num_envs=2)
   env.reset()
   for _ in range(60):
     _act(env, NOTHING)
-  programs.kill([p for p in _doom_pids() if p not in before][1])
+  programs.kill([p for p in programs.children('vizdoom') if p not in before][1])
   row = _act(env, NOTHING)
   while row.step_type[1] != FIRST or row.discount[1] == 0:
     row = _act(env, NOTHING)
   assert row.observation[1].any() and row.reward[1] == 0
-  games = {*_doom_pids()}.difference(before)
+  games = {*programs.children('vizdoom')}.difference(before)
   assert len(games) == 2
   programs.kill(games.pop())
   with pytest.raises(
@@ -202,15 +191,13 @@ def test_nothing_is_left_however_the_player_ends(end, tmp_path):
       variables={'TMPDIR': str(temporary)}) as player:
     assert player.stdout.readline() == 'playing\n', player.stderr.read()
     if end == 'kill':
-      games = psutil.Process(player.pid).children()
+      games = programs.children('', [player.pid])
       assert len(games) == 2
       # A Ctrl-C in the player's terminal is not for them.
-      assert len({os.getsid(p) for p in (
-          player.pid, *(game.pid for game in games))}) == 3
+      assert len({os.getsid(p) for p in (player.pid, *games)}) == 3
       programs.kill(player.pid)
       programs.wait_until(
-          lambda: not any(programs.is_alive(game.pid) for game in games),
-          'games to end')
+          lambda: not any(map(programs.is_alive, games)), 'games to end')
     else:
       assert player.communicate(timeout=60) == ('', '')
       assert player.returncode == 0
@@ -221,6 +208,5 @@ def test_nothing_is_left_however_the_player_ends(end, tmp_path):
 
 def test_temporary_directory_without_programs_is_named(monkeypatch):
   monkeypatch.setattr(os, 'access', lambda path, mode: False)
-  with pytest.raises(config.ConfigError, match='TMPDIR') as error:
+  with pytest.raises(config.ConfigError, match='TMPDIR'):
     _make()
-  assert '\n' not in str(error.value)

@@ -59,17 +59,14 @@ def test_file_cannot_include_what_is_behind_a_url(url, tmp_path):
 # Refusals.
 
 
-@pytest.mark.parametrize('url, words', [
-    ('nosuch://bucket/run', 'nosuch://bucket/run cannot be reached: TensorFlow '
-     'here opens file://'),
-    ('file://tmp/run', 'file:///a/b')])
 @pytest.mark.parametrize('main, arguments', [
     (train.main, ['configs/catch.gin', '--run_dir={}']),
     (cluster.main, ['--config=configs/catch.gin', '--run_dir={}']),
     (evaluate.main, ['{}']), (plot.main, ['{}']), (report.main, ['{}'])])
 def test_url_that_cannot_be_reached_is_refused_in_one_line(
-    refused, main, arguments, url, words):
-  assert words in refused(main, *(a.format(url) for a in arguments))
+    refused, main, arguments):
+  line = refused(main, *(a.format('nosuch://bucket/run') for a in arguments))
+  assert 'nosuch://bucket/run cannot be reached: TensorFlow here opens' in line
 
 
 def test_store_that_fails_later_is_one_line_too(monkeypatch, capsys, call, url):
@@ -206,7 +203,5 @@ def test_run_that_is_killed_goes_on(tmp_path):
     assert code == 130, text
   log = tmp_path / run_directory.logs_path(url) / 'learner.log'
   assert f'Resuming from {url}/checkpoints/ckpt-{killed_at} ' in log.read_text()
-  updates = [row['updates'] for row in run.rows()]
-  assert updates == sorted(set(updates))
-  assert updates[-1] == run.newest_checkpoint()
+  assert run.check_rows()[-1]['updates'] == run.newest_checkpoint()
   assert not (run_dir / 'logs').exists()

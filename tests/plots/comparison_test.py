@@ -1,5 +1,8 @@
 """Populations are compared with sweeps in pairs of the same seed."""
 
+import pathlib
+import shutil
+
 import pytest
 
 from impala_tf import config as config_lib
@@ -48,13 +51,23 @@ def test_nothing_in_common_is_refused(paths, tmp_path):
 
 
 def test_report_has_all_pictures(paths, tmp_path, call, capsys):
+  paths = [shutil.copytree(path, tmp_path / pathlib.Path(path).name)
+           for path in paths]
+  shutil.rmtree(paths[0] / 'runs/catch/default/seed_1/a')  # b has copied it.
+  path = paths[1] / 'sweep.gin'
+  path.write_text(path.read_text() + 'SweepConfig.seed = 5\n')
   assert call(report.main, *paths, f'--output={tmp_path / "report"}') == 0
   assert {p.name for p in (tmp_path / 'report').iterdir()} == {
       'report.md', 'comparison.png', 'population_1.png', 'population_2.png',
       'decisions.csv'}
   text = (tmp_path / 'report' / 'report.md').read_text()
   assert '## Population catch/default/seed_2' in text
+  assert '**Their files differ:** SweepConfig.seed (1, now 5)' in text
   assert 'Populations and the sweep' in capsys.readouterr().out
+  assert call(report.main, paths[0], shutil.copytree(
+      paths[0], tmp_path / 'other'), f'--output={tmp_path / "two"}') == 0
+  assert '## Population other catch/default/seed_2' in (
+      tmp_path / 'two' / 'report.md').read_text()
 
 
 def test_sweep_alone_is_refused(paths, refused):

@@ -32,7 +32,8 @@ def _make(tmp_path):
   return make
 
 
-def test_rliable_gets_a_row_a_seed_and_a_column_a_level(make, tmp_path):
+def test_rliable_gets_a_row_a_seed_and_a_column_a_level(
+    make, tmp_path, capsys):
   runs = [make('a', 'catch', 1, [0., 0.5]),
           make('b', 'atari/pong', 1, [-20.7, 14.6]),  # Human-normalised: 1.
           make('c', 'catch', 2, [0., 0.25]),
@@ -48,6 +49,7 @@ def test_rliable_gets_a_row_a_seed_and_a_column_a_level(make, tmp_path):
   path = tmp_path / 'd' / 'evaluation.json'
   path.write_text(path.read_text().replace('false', 'true'))
   assert exchange.rliable(runs)['learning_rate = 0.001'][1] == [1., 0.25]
+  assert f'note: {runs[0]} has not finished its' in capsys.readouterr().out
 
 
 def test_names_of_algorithms_hold_no_comma(make, tmp_path):

@@ -17,11 +17,6 @@ def _make_run(path, level='catch', seed=1, **impala):
   return str(path)
 
 
-def _members(found, root):
-  return {label: [r[len(str(root)) + 1:] for r in run_dirs]
-          for label, run_dirs in found.items()}
-
-
 @pytest.fixture(name='runs')
 def _runs(tmp_path):
   """Makes two seeds of two settings, in directories of other names."""
@@ -43,7 +38,8 @@ def test_groups_have_their_runs_and_are_named_by_what_differs(
     runs, tmp_path, way, wanted):
   groups.check_way(way)
   found = groups.make(runs, way)
-  assert _members(found, tmp_path) == wanted
+  assert {label: [r[len(str(tmp_path)) + 1:] for r in run_dirs]
+          for label, run_dirs in found.items()} == wanted
   assert list(found) == list(wanted)
 
 

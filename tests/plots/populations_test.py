@@ -34,7 +34,6 @@ def test_population_has_decisions_and_fitness_of_each_member(path):
 def test_best_is_the_fittest_and_has_its_ancestry(path):
   population = populations.load(path)[0]
   assert population.best == 'a'  # 0.95; b has 0.9, which it copied.
-  assert [s.member for s in population.ancestry] == ['a']
   table = tables.population(population)
   assert '| **a** | 0.950 | 0.72 | 2 | 0 | a | 0.00144 | 0.1 | 0.01 |' in table
   assert '| b | 0.900 | 0.62 | 1 | 1 | a → b | 0.0012 | 0.1 | 0.01 |' in table
@@ -104,6 +103,15 @@ def test_ancestry_goes_back_through_copies_to_the_start():
   assert [stretch[:3] for stretch in found] == [
       ('a', 0, 100), ('b', 180, 180), ('c', 250, math.inf)]
   assert [len(stretch.events) for stretch in found] == [1, 1, 1]
+
+
+def test_ancestry_ends_where_a_member_was_deleted_or_trained_anew():
+  alone = {'c': _FAMILY['c']}
+  assert populations.ancestry(alone, 'c') == [
+      ('c', 0, math.inf, tuple(_FAMILY['c']))]
+  anew = {**_FAMILY, 'a': [_event(1, 300, 2., 'c', (2, 250))]}
+  assert [stretch.member for stretch in populations.ancestry(anew, 'c')] == [
+      'c', 'a', 'b', 'c']
 
 
 def test_member_that_never_copied_is_its_own_ancestry():

@@ -50,11 +50,6 @@ class TestRayBatch(batch_contract.BatchContract):
   pass
 
 
-def _lose_node(cluster, log_dir, name):
-  log = (log_dir / f'{name}.log').read_text()
-  ray_nodes.lose(cluster, re.search(r'\(node (\w+)\)', log).group(1))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize('max_losses', [0, 1])
 def test_lost_with_its_node_it_is_started_again_elsewhere(
@@ -64,7 +59,8 @@ def test_lost_with_its_node_it_is_started_again_elsewhere(
 
   def on_end(name, unused_ended):
     if name == 'after_2/0':
-      _lose_node(cluster, tmp_path / 'logs', 'second/1')
+      log = (tmp_path / 'logs' / 'second' / '1.log').read_text()
+      ray_nodes.lose(cluster, re.search(r'\(node (\w+)\)', log).group(1))
 
   # Each program fills a node.
   signum, ends = start(['after_2', 'second', 'short'], num_jobs=2,

@@ -1,6 +1,7 @@
 """Tests of the room on a cluster, and of a Ray that is not there."""
 
 import signal
+import subprocess
 import sys
 
 import pytest
@@ -9,6 +10,7 @@ from impala_tf import config as config_lib
 from impala_tf.ray_cluster import connection as ray_connection
 from impala_tf.runtime import ports
 from impala_tf.runtime import program
+from tests.fixtures import programs
 
 ray = pytest.importorskip('ray', reason="needs the extra 'ray'")
 
@@ -47,6 +49,20 @@ def test_bad_address_is_refused(address):
 def test_cluster_that_is_not_there_is_waited_for_and_named():
   line = _refusal(f'localhost:{ports.choose()}')
   assert 'waited 0.5 s for Ray at localhost' in line and 'refused' in line
+
+
+@pytest.mark.slow
+def test_port_of_something_else_ends_the_wait():
+  with ports.bound(0) as server:
+    server.listen()
+    address = f'127.0.0.1:{server.getsockname()[1]}'
+    ended = subprocess.run(
+        [sys.executable, '-c', 'from impala_tf.ray_cluster import connection\n'
+         'connection._INIT_SECS = 3.\n'
+         f'connection.connected({address!r}).__enter__()'],
+        capture_output=True, text=True, timeout=programs.DEADLINE_SECS)
+  assert ended.returncode == 2
+  assert f'error: --ray_address: no Ray answers at {address};' in ended.stderr
 
 
 @pytest.fixture(name='ray_dir')

@@ -1,11 +1,9 @@
 """Batched A2C: each batch was played by the parameters that learn from it."""
 
-import contextlib
 import dataclasses
 import functools
 
 import numpy as np
-import psutil
 import pytest
 
 from impala_tf import config as config_lib
@@ -57,7 +55,7 @@ def test_all_environments_wait_for_the_slowest(start_workers, tmp_path):
       gate.touch()
 
   together = batched_a2c.SteppedTogether(start_workers(functools.partial(
-      worker_environments.faulty, str(gate), 0), num_envs, num_envs), check)
+      worker_environments.Faulty, str(gate), 0), num_envs, num_envs), check)
   timestep = together.reset()
   actions = np.zeros(num_envs, np.int32)
   for time in range(5):
@@ -157,18 +155,6 @@ _FORMS = {
                       'env_processes': 2}}
 
 
-def _environment_processes(run):
-  """Lists ids of the processes that step the run's environments."""
-  found = []
-  for pid in (*run.pids('learner'), *run.pids('actor')):
-    with contextlib.suppress(psutil.NoSuchProcess):  # Zombies are such, too.
-      for child in psutil.Process(pid).children():
-        with contextlib.suppress(psutil.NoSuchProcess):
-          if 'spawn_main' in ' '.join(child.cmdline()):
-            found.append(child.pid)
-  return found
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize('form', _FORMS)
 def test_lag_is_0_in_processes_that_are_killed_and_in_those_that_go_on(
@@ -182,7 +168,8 @@ def test_lag_is_0_in_processes_that_are_killed_and_in_those_that_go_on(
   with runs.training(tmp_path, *bindings, '--evaluate') as run:
     run.wait_for_frames()
     for victims in (lambda: run.pids('actor'),
-                    lambda: _environment_processes(run)):
+                    lambda: programs.children(
+                        'spawn_main', run.pids('learner') + run.pids('actor'))):
       found = victims()
       for pid in found[:1]:
         programs.kill(pid)

@@ -76,16 +76,13 @@ def _parts(environment, use_lstm=True, stays=False):
   return agent, environment, Writer(), Fetcher(agent, stays), spec, SEED
 
 
-def _ticking(frame_stack=1):
-  return functools.partial(worker_environments.ticking, frame_stack)
-
-
 def _gym(env_id):
   env = gym.GymEnvironment(env_id, E, SEED)
   env.level_index = np.arange(E, dtype=np.int32)
   return env
 
 
+_STACKS = functools.partial(worker_environments.ticking, frame_stack=STACK)
 # In workers one by one, and all together.
 GAMES = {
     'cart_pole': (functools.partial(
@@ -94,8 +91,9 @@ GAMES = {
     'locks': (functools.partial(
         worker_environments.gym_game, f'{locks.MODULE}:Locks-v0', SEED),
               lambda: _gym('Locks-v0')),
-    'frames': (_ticking(), lambda: worker_environments.Ticking(E)),
-    'stacks': (_ticking(STACK),
+    'frames': (worker_environments.ticking,
+               lambda: worker_environments.Ticking(E)),
+    'stacks': (_STACKS,
                lambda: worker_environments.Ticking(E, frame_stack=STACK)),
 }
 
@@ -150,8 +148,7 @@ def test_unrolls_are_those_of_lock_step(
 
 def test_a_call_fetches_once_and_sends_as_many_unrolls_as_environments(
     start_workers):
-  _, _, writer, fetcher, *_ = parts = _parts(
-      start_workers(_ticking(STACK), E, E))
+  _, _, writer, fetcher, *_ = parts = _parts(start_workers(_STACKS, E, E))
   actor = dynamic_batching_actor.DynamicActor(*parts)
   for call in range(1, 9):
     actor.run_unroll()
@@ -171,7 +168,8 @@ def test_new_parameters_act_from_then_on_and_later_unrolls_have_their_version(
 
   With one environment no other unrolls end in between.
   """
-  parts = _parts(start_workers(_ticking(), 1, 1), use_lstm=False)
+  parts = _parts(
+      start_workers(worker_environments.ticking, 1, 1), use_lstm=False)
   agent, _, writer, _, _, _ = parts
   initial = [v.numpy() for v in agent.trainable_variables]
   actor = dynamic_batching_actor.DynamicActor(*parts)
@@ -199,7 +197,7 @@ def test_new_parameters_act_from_then_on_and_later_unrolls_have_their_version(
 def test_slow_environment_holds_up_nobody(start_workers, tmp_path):
   gate = tmp_path / 'gate'
   parts = _parts(start_workers(functools.partial(
-      worker_environments.faulty, str(gate), 1), E, E))
+      worker_environments.Faulty, str(gate), 1), E, E))
   writer = parts[2]
   actor = dynamic_batching_actor.DynamicActor(*parts)
   for _ in range(3):
@@ -224,7 +222,7 @@ def test_one_graph_serves_all_batch_sizes(start_workers, monkeypatch):
 
   monkeypatch.setattr(agent_lib.Agent, 'step', counted)
   actor = dynamic_batching_actor.DynamicActor(
-      *_parts(start_workers(_ticking(STACK), E, E)))
+      *_parts(start_workers(_STACKS, E, E)))
   while np.count_nonzero(actor.batch_sizes) < 2:
     actor.run_unroll()
   assert len(traced) == 1
@@ -254,6 +252,6 @@ def test_unrolls_are_those_of_an_actor_that_acts_anew(
 
 def test_fault_ends_the_actor(start_workers):
   actor = dynamic_batching_actor.DynamicActor(*_parts(start_workers(
-      functools.partial(worker_environments.faulty, 'fail', 2), E)))
+      functools.partial(worker_environments.Faulty, 'fail', 2), E)))
   with pytest.raises(env_processes.WorkerError, match='environment 2 '):
     actor.run_unroll()

@@ -19,8 +19,8 @@ from impala_tf.roles import evaluation
 from impala_tf.roles import learner_parts
 from impala_tf.runs import training_log
 from impala_tf.runtime import control as control_lib
+from impala_tf.runtime import cores
 from impala_tf.runtime import learner_group
-from impala_tf.runtime import precision
 from impala_tf.runtime import user_modules
 from tests.fixtures import configs
 from tests.fixtures import hosts
@@ -441,7 +441,7 @@ def test_resumed_run_of_another_config_has_its_replay_again(tmp_path):
 
 @pytest.mark.slow
 def test_run_goes_on_in_another_precision(tmp_path, monkeypatch):
-  monkeypatch.setattr(precision, 'cpu_flags', lambda: {'amx_bf16'})
+  monkeypatch.setattr(cores, 'cpuinfo', lambda fact: 'amx_bf16')
   config = dataclasses.replace(
       _config(), environment=config_lib.EnvironmentConfig(level='atari/pong'),
       atari=config_lib.AtariConfig(height=36, width=36),
@@ -457,7 +457,7 @@ def test_run_goes_on_in_another_precision(tmp_path, monkeypatch):
 
 def test_learners_compare_the_precision_that_the_machine_decided(
     tmp_path, monkeypatch):
-  monkeypatch.setattr(precision, 'cpu_flags', lambda: {'amx_bf16'})
+  monkeypatch.setattr(cores, 'cpuinfo', lambda fact: 'amx_bf16')
   config = dataclasses.replace(
       _config(), experiment=config_lib.ExperimentConfig(in_process=False),
       agent=config_lib.AgentConfig(torso='shallow'),

@@ -42,9 +42,7 @@ def test_parameters_are_taken_and_all_else_is_new(
   parts.randomise(7)
   learner = parts.learner
   restored = checkpoint.restore(
-      {'agent': learner.agent, 'learner': learner.saved,
-       'totals': parts.totals, 'hyperparameters': learner.hyperparameters},
-      checkpoint.find(run_dir), whole=False)
+      parts.modules, checkpoint.find(run_dir), whole=False)
   assert restored.endswith('ckpt-0')
   saved_parts.assert_equal(learner.agent.variables, loaded.agent.variables)
   assert int(learner.num_frames) == int(learner.num_updates) == 0
@@ -63,8 +61,7 @@ def test_other_observations_are_refused_and_nothing_is_written(
   config = dataclasses.replace(
       saved_parts.CONFIG,
       environment=config_lib.EnvironmentConfig(level=level))
-  with pytest.raises(config_lib.UserError, match=words) as raised:
+  with pytest.raises(config_lib.UserError, match=words):
     learner_state.write_first_checkpoint(
         config, str(tmp_path / 'new'), source, 'newest')
-  assert '\n' not in str(raised.value)
   assert not (tmp_path / 'new').exists()

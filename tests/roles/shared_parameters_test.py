@@ -296,7 +296,6 @@ def test_only_a3c_does_without_the_memory_of_another_machine():
     if algorithm == 'a3c':
       assert a3c_workers.find_store(config, address) is None
     else:
-      with pytest.raises(config_lib.ConfigError, match='run anywhere') as error:
+      with pytest.raises(config_lib.ConfigError, match='run anywhere'):
         a3c_workers.find_store(config, address)
-      assert '\n' not in str(error.value)
     server.stop()

@@ -46,6 +46,8 @@ def test_file_may_include_others_and_bindings_have_the_last_word(
   assert config.actor.num_envs == 9
   assert config.experiment.seed == 10
   assert gin_config.load('configs/catch.gin').learner.batch_size == 32
+  (tmp_path / 'my.gin').write_text(text, 'utf-8-sig')  # As Windows may.
+  assert gin_config.load(str(tmp_path / 'my.gin')).learner.batch_size == 7
 
 
 @pytest.mark.parametrize('line, words', [
@@ -65,14 +67,15 @@ def test_file_may_include_others_and_bindings_have_the_last_word(
     ('height = 8', 'height needs its section; write AtariConfig.height or '
      'DmlabConfig.height'),
     ('VizdoomConfig.xyz = 8', 'VizdoomConfig has no xyz; it has '),
+    ('leaning_rate = 8', 'did you mean OptimizerConfig.learning_rate?'),
     ('Qqqq.xyz = 8', 'there is no section Qqqq; sections are Experiment'),
-    ('AgentConfig.use_lstm = NULL', 'NULL is no value; text stands in quotes: '
-     "'NULL'; other words are True, False and None"),
+    ('AgentConfig.use_lstm = NULL', 'NULL is no value; text stands in quotes, '
+     "such as 'catch', which a shell needs in other quotes; other words are"),
     ('LearnerConfig.batch_size = ', 'Unable to parse value'),
     ('LearnerConfig.batch_size', 'expected'),
     ('LearnerConfig.batch_size = [1', 'cannot read'),
-    ('AgentConfig.torso = shallow', "text stands in quotes: 'shallow'"),
-    ('LearnerConfig.batch_size = 8.0', 'must be of type int, but is 8.0'),
+    ('AgentConfig.torso = shallow', 'shallow is no value; text stands in'),
+    ('LearnerConfig.batch_size = 8.0', 'type int, but is 8.0 (float); write 8'),
     ("EnvironmentConfig.kwargs = {1: 2}", 'must have strings as its keys'),
     # These values would have no effect.
     ('actor/LearnerConfig.batch_size = 8', 'actor/LearnerConfig has a scope'),
@@ -86,7 +89,7 @@ def test_wrong_line_is_refused_in_one(tmp_path, line, words, where):
     else:
       _load(tmp_path, _HEADER, [line])
   message = str(raised.value)
-  assert words in message and '\n' not in message
+  assert words in message
   assert re.split('[.:]', line)[0] in message or 'my.gin' in message
 
 
@@ -127,13 +130,12 @@ def test_unreadable_file_is_named_in_one_line(tmp_path):
   for path in ('configs/nope.gin', str(tmp_path)):
     with pytest.raises(config_lib.ConfigError, match=f'no file {path};'):
       gin_config.load(path)
-  with pytest.raises(config_lib.ConfigError, match='nope.gin') as missing:
+  with pytest.raises(config_lib.ConfigError, match='nope.gin'):
     _load(tmp_path, _HEADER + "include 'configs/nope.gin'\n")
 
   (tmp_path / 'my.gin').write_bytes(b'\x80\x00\xff' * 9)
-  with pytest.raises(config_lib.ConfigError, match='my.gin') as no_text:
+  with pytest.raises(config_lib.ConfigError, match='my.gin'):
     gin_config.load(str(tmp_path / 'my.gin'))
-  assert '\n' not in f'{missing.value}{no_text.value}'
 
 
 def test_differences_name_each_value_that_differs():
@@ -181,7 +183,7 @@ def test_nothing_is_imported_called_or_looked_up(tmp_path, line, words, where):
     text, bindings = _HEADER, [f'LearnerConfig.batch_size = 8\n{line}']
   with pytest.raises(config_lib.ConfigError) as raised:
     _load(tmp_path, text, bindings)
-  assert words in str(raised.value) and '\n' not in str(raised.value)
+  assert words in str(raised.value)
 
 
 @pytest.mark.usefixtures('modules_forgotten')
@@ -199,12 +201,17 @@ def test_what_a_file_names_is_not_imported_for_it(tmp_path, monkeypatch, line):
 
 
 def test_names_for_values_may_be_used_before_they_are_bound(tmp_path):
-  config = _load(tmp_path, "EnvironmentConfig.kwargs = {'a': [%SIZE, 'b']}\n"
-                 'config.LearnerConfig.batch_size = %SIZE\nSIZE = 7\n')
-  assert config.learner.batch_size == 7
-  assert config.environment.kwargs == {'a': [7, 'b']}
-  with pytest.raises(config_lib.ConfigError, match='is %SIZE, but no line'):
-    _load(tmp_path, 'LearnerConfig.batch_size = %SIZE\n')
+  text = ("EnvironmentConfig.kwargs = {%KEY: [%SIZE, 'b']}\nKEY = 'a'\n"
+          'impala_tf.config.LearnerConfig.batch_size = %SIZE\nSIZE = 7\n'
+          'LearnerConfig.unroll_length = %unroll_length\nunroll_length = 5\n')
+  for bindings, size in ((), 7), (['SIZE = 9'], 9):
+    config = _load(tmp_path, text, [
+        *bindings, 'LearnerConfig.unroll_length = 6'])
+    assert config.learner.batch_size == size
+    assert config.learner.unroll_length == 6  # Its name is unused, but named.
+    assert config.environment.kwargs == {'a': [size, 'b']}
+  with pytest.raises(config_lib.ConfigError, match='did you mean %SIZE'):
+    _load(tmp_path, 'LearnerConfig.batch_size = %SIZES\nSIZE = 7\n')
 
 
 def test_included_file_is_sought_beside_the_including_one(
@@ -223,13 +230,16 @@ def test_included_file_is_sought_beside_the_including_one(
   elsewhere = tmp_path / 'elsewhere'
   elsewhere.mkdir()
   monkeypatch.chdir(elsewhere)
+  catch = gin_config.load('catch')
+  (elsewhere / 'configs').mkdir()
+  (elsewhere / 'configs/impala.gin').write_text('LearnerConfig.x = 1\n')
+  assert gin_config.load('catch') == catch  # Its include is shipped, too.
   # The neighbour comes first.
   (elsewhere / 'base.gin').write_text(_HEADER)
   config = _load(tmp_path, f"{_HEADER}include 'base.gin'\n")
   assert config.environment.level == 'catch'
   assert config.learner.batch_size == 5
   # The last one wins, as ever: Catch's file is after both.
-  catch = gin_config.load('configs/catch.gin')
   assert config.learner.unroll_length == catch.learner.unroll_length
   assert config.actor.num_envs == catch.actor.num_envs
   write('deep/more.gin', "include 'configs/catch.gin'\ninclude 'last.gin'\n"

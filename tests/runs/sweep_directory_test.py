@@ -1,9 +1,10 @@
 """A sweep's directory: its table of results, and who may use it."""
 
+import dataclasses
+
 import pytest
 
 from impala_tf import config as config_lib
-from impala_tf.runs import gin_config
 from impala_tf.runs import sweep_directory
 from impala_tf.runtime import user_modules
 from impala_tf.sweeps import plan as plan_lib
@@ -28,19 +29,12 @@ def test_results_stay_and_are_in_the_order_of_the_runs(tmp_path):
         (runs[2].name, results_lib.FAILED)]
     assert directory.runs_to_do(False) == [runs[1], runs[3]]
     assert directory.runs_to_do(True) == runs[1:]
-  assert gin_config.load_sweep(f'{path}/sweep.gin') == _CONFIG
-  assert gin_config.load(f'{path}/tasks/catch.gin') == _TASKS['catch']
-
-
-def test_sweep_from_before_units_were_converted_goes_on(tmp_path):
-  with sweep_directory.claim(str(tmp_path), _CONFIG, _TASKS):
-    pass
-  task = tmp_path / 'tasks' / 'catch.gin'
-  task.write_text(''.join(
-      line for line in task.read_text().splitlines(keepends=True)
-      if 'converted' not in line))
-  with sweep_directory.claim(str(tmp_path), _CONFIG, _TASKS):
-    assert not gin_config.load(str(task)).environment.converted
+  table = tmp_path / 'sweep' / 'results.csv'
+  table.write_text(table.read_text(), 'utf-8-sig')  # As spreadsheets do.
+  assert len(sweep_directory.read_results(path)) == 3
+  table.write_text('task,variant\ncatch,x\n')
+  with pytest.raises(config_lib.UserError, match=f'{table}: run 1: KeyError'):
+    sweep_directory.read_results(path)
 
 
 def test_two_at_a_time_are_refused_and_two_in_turn_are_not(tmp_path):
@@ -49,6 +43,22 @@ def test_two_at_a_time_are_refused_and_two_in_turn_are_not(tmp_path):
       with pytest.raises(config_lib.UserError, match='a sweep is running in'):
         with sweep_directory.claim(str(tmp_path), _CONFIG, _TASKS):
           pytest.fail('it was let in')
+
+
+def test_moved_task_is_the_same_and_members_in_another_order_are_not(tmp_path):
+  was = dataclasses.replace(_CONFIG, points={'x': {}, 'y': {}})
+  moved = dataclasses.replace(was, tasks={'catch': 'moved.gin'})
+  turned = dataclasses.replace(was, points={'y': {}, 'x': {}})
+  for kind in sweep_directory.SWEEP, sweep_directory.POPULATION:
+    path = str(tmp_path / kind.name)
+    for config in was, moved:
+      with sweep_directory.claim(path, config, _TASKS, kind):
+        pass
+  with pytest.raises(config_lib.UserError, match='order of SweepConfig.poi'):
+    with sweep_directory.claim(path, turned, _TASKS, kind):
+      pytest.fail('it was let in')
+  with sweep_directory.claim(str(tmp_path / 'sweep'), turned, _TASKS):
+    pass  # In a sweep the order makes no difference.
 
 
 @pytest.mark.usefixtures('modules_forgotten')

@@ -148,8 +148,7 @@ def test_learners_that_would_learn_apart_are_refused_by_all(ran):
   for result in ran[0]:
     for message, words in zip(result['refusals'], (
         same, 'another number of threads than learner 0; set LearnerConfig.num',
-        "another config than learner 0; start all with one config and learner "
-        "0's --run_dir",
+        'another config than learner 0; start all with one config',
         'another precision than learner 0; set LearnerConfig.precision',
         same, 'other parameters than learner 0; all must see the same run dir',
         'other parameters than learner 0')):

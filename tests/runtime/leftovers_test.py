@@ -56,7 +56,7 @@ def test_children_sessions_and_orphans_of_a_program_end_with_it_alone():
 
 
 def test_what_a_killed_program_has_started_is_found_by_its_mark():
-  mark = leftovers.make_mark()
+  mark = __import__('uuid').uuid4().hex
   with programs.running('-c', _START, stdin=programs.PIPE,
                         variables={leftovers.VARIABLE: mark}) as process:
     pids = _started(process)

@@ -32,10 +32,6 @@ def _gone(stack, make=os.pipe):
   return writer
 
 
-def _full(stack):
-  return stack.enter_context(open('/dev/full', 'wb')).fileno()
-
-
 def _not_blocking(stack):
   reader, writer = os.pipe()
   os.set_blocking(writer, False)
@@ -46,7 +42,8 @@ def _not_blocking(stack):
 
 @pytest.mark.parametrize('open_output, words', [
     (_gone, _LOST.format('Broken pipe')),
-    (_full, _LOST.format('No space left on device')),
+    (lambda stack: stack.enter_context(open('/dev/full', 'wb')),
+     _LOST.format('No space left on device')),
     (functools.partial(_gone, make=os.openpty),
      _LOST.format('Input/output error')), (_not_blocking, '')])
 def test_program_goes_on_though_nobody_can_read(open_output, words):

@@ -3,6 +3,7 @@
 import pytest
 
 from impala_tf import config as config_lib
+from impala_tf.runtime import cores
 from impala_tf.runtime import precision
 
 _WITH_AMX = {'avx512_bf16', 'amx_tile', 'amx_bf16'}
@@ -10,7 +11,7 @@ _WITH_AVX, _WITHOUT = {'avx512f', 'avx512_bf16'}, {'avx512f'}
 
 
 def _has(flags, monkeypatch):
-  monkeypatch.setattr(precision, 'cpu_flags', lambda: flags)
+  monkeypatch.setattr(cores, 'cpuinfo', lambda fact: ' '.join(flags))
 
 
 def _config(chosen, torso='shallow', in_process=False):
@@ -60,9 +61,9 @@ def test_choice_is_explained(torso, in_process, flags, words, monkeypatch):
 
 def test_flags_are_those_of_the_first_processor(tmp_path):
   path = tmp_path / 'cpuinfo'
-  assert precision.cpu_flags(path) == frozenset()
+  assert cores.cpuinfo('flags', path) == ''
   path.write_text('processor\t: 0\nflags\t\t: fpu amx_bf16\nvmx flags\t: x\n'
                   'processor\t: 1\nflags\t\t: fpu\n')
-  assert precision.cpu_flags(path) == {'fpu', 'amx_bf16'}
+  assert cores.cpuinfo('flags', path) == 'fpu amx_bf16'
   path.write_text('Features\t: fp asimd\n')  # As on ARM.
-  assert precision.cpu_flags(path) == frozenset()
+  assert cores.cpuinfo('flags', path) == ''

@@ -17,12 +17,8 @@ class _Clock(clocks.Clock):
       wait.poll(cause)
 
 
-@pytest.fixture(name='clock')
-def _clock():
-  return _Clock()
-
-
-def test_it_says_for_whom_at_once_then_every_half_minute_and_gives_up(clock):
+def test_it_says_for_whom_at_once_then_every_half_minute_and_gives_up():
+  clock = _Clock()
   lines = []
   wait = waiting.Waiting('the learner at x:1', 100., lines.append, clock)
   wait.poll('nobody is there')
@@ -37,7 +33,8 @@ def test_it_says_for_whom_at_once_then_every_half_minute_and_gives_up(clock):
       'waited 100 s for the learner at x:1, in vain: no way')
 
 
-def test_next_wait_has_its_own_time_and_begins_in_silence(clock):
+def test_next_wait_has_its_own_time_and_begins_in_silence():
+  clock = _Clock()
   lines = []
   wait = waiting.Waiting('it', 50., lines.append, clock)
   clock.poll(wait, 40)
@@ -52,7 +49,8 @@ def test_next_wait_has_its_own_time_and_begins_in_silence(clock):
     clock.poll(wait, 0.5)
 
 
-def test_who_was_stopped_meanwhile_has_not_waited(clock):
+def test_who_was_stopped_meanwhile_has_not_waited():
+  clock = _Clock()
   wait = waiting.Waiting('it', 50., lambda line: None, clock)
   clock.secs += 10_000.
   wait.poll()

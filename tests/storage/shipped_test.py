@@ -39,7 +39,7 @@ def test_file_that_exists_wins_over_a_name(tmp_path):
 def test_wrong_name_is_refused_with_the_nearest(name, kind, words):
   with pytest.raises(config_lib.ConfigError) as raised:
     shipped.find_config(name, kind)
-  assert words in str(raised.value) and '\n' not in str(raised.value)
+  assert words in str(raised.value)
 
 
 @pytest.mark.parametrize('kind', ['', shipped.SWEEPS, shipped.POPULATIONS])
@@ -53,8 +53,7 @@ def test_every_listed_name_leads_to_a_file_of_its_kind(kind):
     assert bool(kind) == path.startswith(('sweeps/', 'populations/'))
 
 
-def test_agent_in_the_box_has_a_name_and_directories_win(tmp_path, monkeypatch):
-  monkeypatch.chdir(tmp_path)
+def test_agent_in_the_box_has_a_name_and_directories_win(tmp_path):
   pong = shipped.find_agent('pong')
   assert gin_config.load(gin_config.config_path(pong))
   for run_dir in ('runs/x', 'gs://b/x', 'pnog', ''):

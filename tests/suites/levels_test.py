@@ -28,9 +28,8 @@ def test_suite_is_what_it_trains_on():
     ('catch,atari/pong, catch', 'catch')])
 def test_list_that_is_none_is_refused(level, name):
   with pytest.raises(config.ConfigError, match=(
-      f"'{name}' in '{level}' is wrong; a list has each level once")) as error:
+      f"'{name}' in '{level}' is wrong; a list has each level once")):
     levels.expand(level)
-  assert '\n' not in str(error.value)
 
 
 def test_short_name_counts_the_levels_of_a_list():

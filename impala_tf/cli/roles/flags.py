@@ -135,8 +135,7 @@ def load_config(args: argparse.Namespace, default: str | None = None
     raise config_lib.UserError(
         'a config is needed; give what to train, such as '
         'configs/atari/pong.gin, or --run_dir of a run to be resumed')
-  config = run_directory.as_begun(
-      gin_config.load(path, args.gin_binding), args.run_dir)
+  config = gin_config.load(path, args.gin_binding)
   if config.experiment.in_process and default is None:
     raise config_lib.UserError(
         'ExperimentConfig.in_process runs all roles in one process; set it to '
@@ -190,8 +189,7 @@ def check(args: argparse.Namespace) -> None:
     if args.role not in roles.split(' and ') and not (
         value is None or value is False):
       raise config_lib.UserError(f'--{flag} is for {roles}; leave it out')
-  if args.role != 'learner':  # Which has a config to check them by.
-    check_sharing(args)
+  check_sharing(args)
   # By hand it starts over as the same process, and would count one core.
   if args.core is not None and not args.supervised:
     raise config_lib.UserError(

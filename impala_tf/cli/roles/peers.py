@@ -3,6 +3,7 @@
 import argparse
 import contextlib
 import os
+import pathlib
 import secrets
 import signal
 from typing import Any, Iterator
@@ -116,8 +117,14 @@ def run_evaluator(args: argparse.Namespace) -> None:
   output = files.absolute(
       args.output or os.path.join(args.run_dir, run_directory.EVALUATION))
   run_directory.reach(output)
+  if not files.is_url(output):
+    run_directory.check_writable(
+        pathlib.Path(output), '--output' if args.output else '--run_dir')
   learner = LearnerConnection(args)
   config = learner.config()
+  if not args.output and not run_directory.config_path(None, args.run_dir):
+    raise config_lib.UserError(
+        f'{args.run_dir} holds no run; correct --run_dir, or give --output')
   # Here, since it imports TensorFlow, which takes seconds.
   from impala_tf.roles import evaluation
   files.make_directory(output)
@@ -129,5 +136,9 @@ def run_evaluator(args: argparse.Namespace) -> None:
                 f'{row["episode_return"]:.2f}{spread} '
                 f'({wording.counted(row["episodes"], "game")})')
 
-  evaluation.run_evaluator(config, args.address, output, args.seed or args.task,
-                           learner.poll, on_row)
+  with contextlib.nullcontext() if files.is_url(output) else (
+      run_directory.locking(output, 'another evaluator writes to '
+                            f'{output}; give another --output')):
+    evaluation.run_evaluator(
+        config, args.address, output, args.seed or args.task, learner.poll,
+        on_row, may_start_over=args.supervised)

@@ -59,9 +59,8 @@ class Process(local_run.LearnerProcess):
     if not self._addresses:
       return learner_group.alone()
     others = self._wait_for('the other learners')
-    learners = learner_group.join(
-        learner_group.Place(self._args.task, self._addresses),
-        lambda cause: self._poll(others, cause))
+    learners = learner_group.join(self._args.task, self._addresses,
+                                  lambda cause: self._poll(others, cause))
     self._say(f'all {learners.number} are there after {others.restart():.0f} s')
     _note_signals(self.signals)  # TensorFlow has taken SIGTERM.
     self._waiting.restart()

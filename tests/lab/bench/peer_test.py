@@ -2,9 +2,7 @@
 
 import contextlib
 import itertools
-import os
 import shlex
-import subprocess
 import sys
 import types
 
@@ -73,12 +71,9 @@ def test_asked_to_terminate_while_the_run_is_held_it_leaves_nothing_behind(
   marker = tmp_path / 'peer_has_started'
   command = _command(f'open({str(marker)!r}, "w").close(); '
                      'import time; time.sleep(300)')
-  process = subprocess.Popen(
-      [sys.executable, '-m', 'lab.bench.peer', 'configs/catch.gin',
-       f'--command={command}', r'--count=Steps (\d+)'],
-      cwd=programs.ROOT, env={**os.environ, 'TMPDIR': str(tmp_path)})
-  children = []
-  try:
+  with programs.running(
+      '-m', 'lab.bench.peer', 'configs/catch.gin', f'--command={command}',
+      r'--count=Steps (\d+)', variables={'TMPDIR': str(tmp_path)}) as process:
     programs.wait_until(
         lambda: marker.exists() or process.poll() is not None,
         'the command of the peer', 200)
@@ -86,10 +81,8 @@ def test_asked_to_terminate_while_the_run_is_held_it_leaves_nothing_behind(
     assert any(p.status() == psutil.STATUS_STOPPED for p in children)
     process.terminate()
     assert process.wait(timeout=60) == 143
-    assert psutil.wait_procs(children, timeout=10)[1] == []
-    assert list(tmp_path.glob('impala_benchmark_*')) == []
-  finally:
-    for left in [process, *children]:
+    left = psutil.wait_procs(children, timeout=10)[1]
+    for child in left:
       with contextlib.suppress(psutil.NoSuchProcess):
-        left.kill()
-    process.wait()
+        child.kill()
+  assert left == list(tmp_path.glob('impala_benchmark_*')) == []
