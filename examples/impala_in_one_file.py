@@ -19,8 +19,8 @@ import signal
 import sys
 from typing import NamedTuple
 
+os.environ.setdefault('no_grpc_proxy', 'localhost')  # Else gRPC asks a proxy.
 # Set before TensorFlow is imported, as impala_tf/__init__.py does.
-os.environ.setdefault('no_grpc_proxy', 'localhost')  # Else gRPC asks it.
 os.environ.setdefault('TF_ENABLE_ONEDNN_OPTS', '1')
 os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '2')
 

@@ -56,6 +56,7 @@ def _parse_args() -> argparse.Namespace:
 def _train(args: argparse.Namespace, config: config_lib.Config,
            why_public: str | None) -> int:
   run_dir = args.run_dir or run_directory.fresh_path(config.environment.level)
+  run_directory.reach(run_dir)
   log_dir = pathlib.Path(run_directory.logs_path(run_dir))
   number = config.learner.num_learners
   open_ports = [('Reverb', None)]

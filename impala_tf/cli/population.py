@@ -85,8 +85,8 @@ class Program(sweep.Program):
         raise config_lib.ConfigError(
             f'members of {member.population} differ in network, level, '
             'algorithm, length of unrolls, PopulationConfig, or in whether '
-            'they have PopArt, clipping or bias_correction, so that none could '
-            'copy another; bind these in variants or fixed, not in ranges or '
+            'they have PopArt, clipping or bias_correction, in which members '
+            'must agree; bind these in variants or fixed, not in ranges or '
             'points')
 
   def begin(self, runs, run_dirs):

@@ -118,11 +118,15 @@ class Program:
       except (OSError, config_lib.UserError) as error:  # Others go on.
         print(f'{name} {how}, but not recorded: {error}', flush=True)
 
-    shared, flags = sharing.plan(groups, to_do, directory, host.address)
+    shared = sharing.plan(groups, to_do, directory, host.address)
+    flags = {name: more for one in shared for name, more in one.flags.items()}
     return host.make_batch(directory).run(
         {run.name: [*directory.arguments(run), f'--network={args.network}',
                     *flags.get(run.name, ())] for run in to_do},
-        on_end, self.begin(runs, run_dirs), shared)
+        on_end, self.begin(runs, run_dirs),
+        [batch.Group(tuple(one.flags), local.make_server(
+            one.name, one.command, directory.log_dir, directory.lock))
+         for one in shared])
 
 
 def summary(config: plan_lib.SweepConfig,

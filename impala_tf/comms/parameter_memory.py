@@ -46,7 +46,14 @@ class Memory:
     self._num_read = 0  # Number of the write that was read last.
 
   def write(self, stamp: Stamp, parameters: np.ndarray) -> None:
-    """Writes parameters, float32 [P], for peers to read from now on."""
+    """Writes parameters, float32 [P], for peers to read from now on.
+
+    Raises ValueError, and writes nothing, if their number is not P.
+    """
+    size = self.parameters.shape[1]
+    if parameters.size != size:
+      raise ValueError(f'the memory is for {size} parameters, but '
+                       f'{parameters.size} were given')
     number = int(self._header['num_ended']) + 1
     self._header['num_begun'] = number
     self.parameters[number % 2] = parameters

@@ -56,8 +56,9 @@ def newest_item(client: reverb.Client, table: str) -> Sequence[np.ndarray]:
   try:
     return found.result(_PROBE_TIMEOUT_SECS)
   except Exception as error:
-    raise ConnectionError(f'the Reverb server does not answer: {error!r}'
-                         ) from error
+    raise ConnectionError(
+        f'the Reverb server does not answer (at most {_PROBE_TIMEOUT_SECS} s): '
+        f'{error!r}') from error
 
 
 def newest_item_table(name: str, *signature: tf.TensorSpec) -> reverb.Table:

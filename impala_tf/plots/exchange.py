@@ -20,9 +20,9 @@ def _by_algorithm(run_dirs: Sequence[str]
       run_dirs, (groups.SEED, groups.LEVEL)).items():
     for run_dir in members:
       run, values = runs[run_dir], groups.values_of(run_dir)
-      frames = values['ExperimentConfig.total_frames']
-      if not run.results and run.rows[-1]['frames'] < frames:
-        print(f'note: {run_dir} has not finished its {frames:,} frames')
+      wanted = values['ExperimentConfig.total_frames']
+      if run.rows and (seen := run.rows[-1]['frames']) < wanted:
+        print(f'note: {run_dir} has learned from {seen:,} of {wanted:,} frames')
       seed = values[groups.SEED]
       seeds = found.setdefault(name, {}).setdefault(','.join(run.levels), {})
       if seed in seeds:

@@ -56,13 +56,14 @@ def find(patterns: Sequence[str]) -> list[str]:
     paths = [pattern] if files.exists(pattern) else sorted(
         path for path in glob.glob(pattern)
         if os.path.isdir(path) or path.endswith('.jsonl'))
-    if len(paths) > 1:
-      for path in filter(_has_no_rows, paths):
-        print(f'note: {path} is left out, since it has no rows yet')
-      paths = list(itertools.filterfalse(_has_no_rows, paths))
+    empty = list(filter(_has_no_rows, paths)) if len(paths) > 1 else []
+    for path in empty:
+      print(f'note: {path} is left out, since it has no rows yet')
+      paths.remove(path)
     if not paths:
       raise config_lib.UserError(
-          f'there is no run {pattern} with rows; name directories of runs')
+          f'there is no run {pattern}{" with rows" * bool(empty)}; name '
+          'directories of runs')
     for path in paths:
       key = path if files.is_url(path) else os.path.realpath(path)
       found.setdefault(key, path)

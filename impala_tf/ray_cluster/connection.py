@@ -79,7 +79,8 @@ def connected(address: str | None, spare_cpus: float = 0.,
   `address` is 'auto' or 'HOST:PORT' of a cluster with this machine as a node;
   None for Ray on this machine, which counts `spare_cpus` more than there are,
   and is stopped in the end. Raises UserError if Ray is not installed or cannot
-  be reached in time, RunFailed if it fails later.
+  be reached in time, RunFailed if it fails later. Ends this process if
+  something else than Ray listens at the address.
   """
   os.environ.setdefault('RAY_USAGE_STATS_ENABLED', '0')
   try:
@@ -88,7 +89,7 @@ def connected(address: str | None, spare_cpus: float = 0.,
     raise config_lib.UserError(
         f"Ray cannot be imported ({error}); it is the extra 'ray', for Python "
         "3.10 or later: pip install 'impala_tf[ray]'") from error
-  timer = threading.Timer(_INIT_SECS, _give_up, [address])
+  timer = threading.Timer(_INIT_SECS, _give_up, [address])  # Is started below.
   if address is None:
     options: dict[str, Any] = {
         'address': 'local',  # Not one that has been started before.

@@ -23,6 +23,7 @@ from impala_tf.runs import video
 from impala_tf.runtime import sizing
 from impala_tf.runtime import stop_signals
 from impala_tf.runtime import waiting
+from impala_tf.storage import files
 from impala_tf.suites import levels as levels_lib
 
 _FIRST_REPORT_SECS = 10.
@@ -206,13 +207,11 @@ class Evaluator:
   """An agent that plays full games with a learner's newest parameters."""
 
   def __init__(self, config: config_lib.Config, address: str, output_dir: str,
-               seed: int, poll: waiting.PollFn, may_start_over: bool = True):
+               seed: int, poll: waiting.PollFn):
     """Waits for the learner's first parameters, and calls `poll` meanwhile.
 
-    Rows and videos of lost learning are dropped from `output_dir`; all of them
-    only if it `may_start_over`, else they may be another run's: UserError.
-    Raises ConnectionError if the learner does not answer, or has another
-    config.
+    Rows and videos of lost learning are dropped from `output_dir`. Raises
+    ConnectionError if the learner does not answer, or has another config.
     """
     # Here, since evaluation after training does without Reverb.
     from impala_tf.comms import config_table
@@ -236,12 +235,12 @@ class Evaluator:
         address, self._agent.published_variables,
         config_table.table_name(config))
     self._fetcher.wait(poll)
-    frames = [row['frames'] for row in metrics.read_rows(output_dir)]
-    if frames and frames[0] > self._fetcher.frames and not may_start_over:
-      raise config_lib.UserError(
-          f'{output_dir} has evaluations from {frames[0]:,} frames on, but the '
-          f'learner has {self._fetcher.frames:,}, so that it may be of another '
-          'run; remove them, or give another --output')
+    rows = metrics.read_rows(output_dir)
+    if rows and rows[0]['frames'] > self._fetcher.frames:
+      path = os.path.join(output_dir, metrics.FILE_NAME)
+      logging.warning('All rows of %s are ahead of the learner, perhaps of '
+                      'another run; they are kept in %s.old', path, path)
+      files.write(f'{path}.old', files.read(path))
     metrics.drop_rows_after(output_dir, self._fetcher.frames)
     rows = metrics.read_rows(output_dir)
     self._evaluated = rows[-1]['updates'] if rows else None
@@ -283,15 +282,13 @@ class Evaluator:
 
 def run_evaluator(config: config_lib.Config, address: str, output_dir: str,
                   seed: int, poll: waiting.PollFn,
-                  on_row: Callable[[metrics.Row], None],
-                  may_start_over: bool) -> None:
+                  on_row: Callable[[metrics.Row], None]) -> None:
   """Runs an evaluator's process, which plays until KeyboardInterrupt.
 
   For arguments and errors see `Evaluator`; `on_row` is called with each row.
   """
   sizing.set_threads(1)
-  evaluator = Evaluator(
-      config, address, output_dir, seed, poll, may_start_over)
+  evaluator = Evaluator(config, address, output_dir, seed, poll)
   while True:
     start = time.monotonic()
     row = evaluator.run_once()

@@ -27,7 +27,7 @@ from impala_tf.suites import levels as levels_lib
 def _gauges(client: reverb.Client, parts: learner_parts.LearnerParts,
             skipped: skipped_updates.SkippedUpdates) -> Mapping[str, float]:
   """Reads the gauges of a row; raises ConnectionError if Reverb is gone."""
-  # Not of the tables that the server was made of, which it may have restored.
+  # The server's own answer: it may have replaced the tables it was made of.
   infos = reverb_calls.server_info(client)
   if parts.link is not None:  # It may be away just now.
     infos = {**infos, queue_lib.REPLAY: parts.link.infos[queue_lib.REPLAY]}

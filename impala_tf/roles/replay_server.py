@@ -31,7 +31,7 @@ def run(config: config_lib.Config, port: int, num_agents: int,
   Agents whose numbers are `absent` will not come. With
   `ReplayConfig.survives_resume` unrolls are saved to `run_dir`, which exists,
   and return from it. Raises OSError if the port is taken or the last save
-  fails, ConfigError if memory is too small, UserError if that is damaged.
+  fails, ConfigError if memory is too small, UserError if a save is damaged.
   """
   sizing.set_threads(1)
   checkpoint_dir = None

@@ -167,14 +167,17 @@ class _Reader:
     """Returns values by section, option; raises ConfigError for bad names."""
     try:
       values = self._resolved(self._values)
-    except RecursionError as error:
+    except (RecursionError, TypeError) as error:  # A list is no key.
       raise config_lib.ConfigError(
-          'a value %NAME refers to itself; write the value') from error
-    for name in self._named.keys() - self._used:
+          'a value %NAME refers to itself, or a key to no text; write the value'
+      ) from error
+    known = [option for name in self._sections for option in _OPTIONS[name]]
+    for name, (_, where) in self._named.items():
       # It is most likely an option without its section, or a section.
-      if name in _OPTIONS or _nearest(name, _ALL_OPTIONS):
+      if name not in self._used and (name in (*_OPTIONS, *_ALL_OPTIONS) or (
+          name.islower() and _nearest(name, known))):
         problem = _problem('', name, self._sections)
-        raise config_lib.ConfigError(f'{self._named[name][1]}: {problem}')
+        raise config_lib.ConfigError(f'{where}: {problem}')
     return values
 
   def _resolved(self, value: Any) -> Any:
@@ -219,7 +222,10 @@ def _problem(section: str, option: str, sections: Sequence[str]) -> str | None:
   if section in _OPTIONS:
     options = ', '.join(_OPTIONS[section])
     return f'{section} has no {option}; {hint or f"it has {options}"}'
-  if not section and option in _ALL_OPTIONS:
+  if not section and option in _OPTIONS:
+    return f'{option} is a section; bind its options, such as {option}.' + (
+        _OPTIONS[option][0])
+  if not section and meant and option in _ALL_OPTIONS:
     return f'{option} needs its section; write {meant}'
   hint = hint or f'sections are {", ".join(sections)}'
   missing = f'section {section}' if section else option
@@ -265,9 +271,11 @@ def _read(path: str, sections: Sequence[str], bindings: Sequence[str] = (),
   values = reader.values()
   for name in values:
     if name not in sections:
-      raise config_lib.ConfigError(
-          f'{name} cannot be bound here, only {", ".join(sections)}; '
-          'SweepConfig is for the files of sweeps and populations')
+      remedy = ('SweepConfig.fixed has values of all runs'
+                if 'SweepConfig' in sections else
+                'SweepConfig is for the files of sweeps and populations')
+      raise config_lib.ConfigError(f'{name} cannot be bound here, only '
+                                   f'{", ".join(sections)}; {remedy}')
   return values
 
 

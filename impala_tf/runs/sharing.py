@@ -1,15 +1,20 @@
 """Shared replays of sweeps' runs and populations' members."""
 
-from typing import Sequence
+from typing import Mapping, NamedTuple, Sequence
 
 from impala_tf import config as config_lib
 from impala_tf.runs import gin_config
 from impala_tf.runs import sweep_directory
-from impala_tf.runtime import batch
-from impala_tf.runtime import local
 from impala_tf.runtime import ports
 from impala_tf.runtime import role_commands
 from impala_tf.sweeps import plan as plan_lib
+
+
+class SharedReplay(NamedTuple):
+  """The plan of a shared replay: its command, and the flags of its runs."""
+  name: str  # Of the replay.
+  command: Sequence[str]  # Of the replay, to follow `python -m`.
+  flags: Mapping[str, Sequence[str]]  # Additional ones of each run, by name.
 
 
 def check_sampling(config: config_lib.Config) -> None:
@@ -50,12 +55,12 @@ def check(config: plan_lib.SweepConfig,
 
 def plan(groups: Sequence[plan_lib.Group], to_do: Sequence[plan_lib.Run],
          directory: sweep_directory.SweepDirectory, host: str
-         ) -> tuple[list[batch.Group], dict[str, list[str]]]:
-  """Returns unfinished groups with replays on `host`, and flags of runs."""
+         ) -> list[SharedReplay]:
+  """Returns the shared replays that unfinished runs need, served on `host`."""
   names = {run.name for run in to_do}
   found = [group for group in groups
            if any(run.name in names for run in group.runs)]
-  shared, flags_of = [], {}
+  shared = []
   for group, port in zip(found, ports.choose_free(len(found))):
     address = f'{host}:{port}'
     agents = {run.name: i for i, run in enumerate(group.runs)}
@@ -68,10 +73,8 @@ def plan(groups: Sequence[plan_lib.Group], to_do: Sequence[plan_lib.Run],
       flags.append(f'--absent={",".join(absent)}')
     if gin_config.load(task_path, first.gin_bindings()).replay.survives_resume:
       flags.append(f'--run_dir={directory.replay_dir(group)}')
-    own = {name: [f'--replay_address={address}', f'--agent={agent}']
-           for name, agent in agents.items() if name in names}
-    shared.append(batch.Group(tuple(own), local.make_server(
+    shared.append(SharedReplay(
         group.name, role_commands.command('replay', address, *flags),
-        directory.log_dir, directory.lock)))
-    flags_of.update(own)
-  return shared, flags_of
+        {name: [f'--replay_address={address}', f'--agent={agent}']
+         for name, agent in agents.items() if name in names}))
+  return shared

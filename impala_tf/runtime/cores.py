@@ -54,7 +54,7 @@ def stay_on(core: int) -> None:
 
 
 def cpuinfo(fact: str, path: str = '/proc/cpuinfo') -> str:
-  """Returns a fact of the system's list on the first processor; '' if none."""
+  """Returns a line of /proc/cpuinfo on the first processor; '' without it."""
   with contextlib.suppress(OSError), open(path, encoding='utf-8') as file:
     for name, _, value in (line.partition(':') for line in file):
       if name.strip() == fact:

@@ -146,7 +146,7 @@ def _grow_memory() -> None:
 
 
 def join(task: int, addresses: Sequence[str], poll: waiting.PollFn) -> Learners:
-  """Waits for learners at all 'host:port'; connects them with this, `task`.
+  """Waits for the learners at 'host:port' each; connects them, this as `task`.
 
   Must be called before TensorFlow has computed anything in this process.
   TensorFlow handles SIGTERM during the call: set handlers afterwards. `poll` is
@@ -159,9 +159,9 @@ def join(task: int, addresses: Sequence[str], poll: waiting.PollFn) -> Learners:
         'whose cores are one learner\'s; set LearnerConfig.num_learners = 1')
   _grow_memory()
   _meet(task, addresses, poll)
-  print(f'connecting {", ".join(addresses)}, which takes {_CONNECT_SECS:.0f} s '
-        'at most; if it ends here, --learners differ, or name a wrong port',
-        flush=True)
+  print(f'connecting {", ".join(addresses)}; if it ends here, after '
+        f'{_CONNECT_SECS:.0f} s, these addresses differ between learners, or '
+        'one is of something else', flush=True)
   # TensorFlow connects with Python's lock held, so that no other thread and no
   # handler of a signal would run. If a learner dies just then, this ends the
   # process with a traceback and exit code 1.

@@ -118,7 +118,7 @@ def flags() -> list[str]:
 
 
 def check_installed(package: str, extra: str, what: str) -> None:
-  """Raises UserError, with what needs it, if an extra's package is missing."""
+  """Raises UserError, which names `what` needs it, if a package is missing."""
   spec = importlib.util.find_spec(package)
   # A directory of its name, as wandb leaves them, is no package.
   if spec is None or spec.origin is None:

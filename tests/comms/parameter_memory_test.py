@@ -147,8 +147,8 @@ def test_learner_that_hangs_or_dies_within_a_write_leaves_whole_parameters():
 
 
 def test_wrong_number_of_parameters_is_refused_and_leaves_all_as_it_is(memory):
-  with pytest.raises(ValueError, match='broadcast'):
-    memory.write(_stamp(2), np.full(6, 2.))
+  with pytest.raises(ValueError, match='for 7 parameters, but 1 were'):
+    memory.write(_stamp(2), np.full(1, 2.))
   assert _read(_found(memory)) == (_stamp(1), [1.] * 7)
 
 

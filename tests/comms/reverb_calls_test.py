@@ -15,7 +15,7 @@ def test_item_is_not_waited_for_without_end(monkeypatch):
   server = reverb.Server([reverb_calls.newest_item_table(
       'x', tf.TensorSpec([], tf.int32))])
   monkeypatch.setattr(reverb_calls, '_PROBE_TIMEOUT_SECS', 0.5)
-  with pytest.raises(ConnectionError, match='does not answer: TimeoutError'):
+  with pytest.raises(ConnectionError, match='does not answer .*TimeoutError'):
     reverb_calls.newest_item(reverb.Client(f'localhost:{server.port}'), 'x')
   server.stop()
 

@@ -49,7 +49,7 @@ def test_rliable_gets_a_row_a_seed_and_a_column_a_level(
   path = tmp_path / 'd' / 'evaluation.json'
   path.write_text(path.read_text().replace('false', 'true'))
   assert exchange.rliable(runs)['learning_rate = 0.001'][1] == [1., 0.25]
-  assert f'note: {runs[0]} has not finished its' in capsys.readouterr().out
+  assert f'note: {runs[0]} has learned from 200 of' in capsys.readouterr().out
 
 
 def test_names_of_algorithms_hold_no_comma(make, tmp_path):

@@ -255,9 +255,9 @@ def _serve(request):
   return serve
 
 
-def _evaluator(config, learner, directory, **kwargs):
+def _evaluator(config, learner, directory):
   return evaluation.Evaluator(config, learner.address, str(directory), 0,
-                             pytest.fail, **kwargs)
+                             pytest.fail)
 
 
 def test_row_by_hand():
@@ -297,10 +297,11 @@ def test_only_what_is_newer_is_played_and_each_has_a_row(serve, tmp_path):
   assert follower.run_once()['updates'] == 8
   rows = metrics.read_rows(str(tmp_path))
   assert [row['updates'] for row in rows] == [3, 8]
-  with pytest.raises(config_lib.UserError, match='it may be of another run'):
-    _evaluator(_CONFIG, serve(_CONFIG, 1), tmp_path, may_start_over=False)
-  assert metrics.read_rows(str(tmp_path)) == rows
-  _evaluator(_CONFIG, serve(_CONFIG, 3), tmp_path, may_start_over=False)
+  _evaluator(_CONFIG, serve(_CONFIG, 3), tmp_path)
+  assert metrics.read_rows(str(tmp_path)) == rows[:1]
+  _evaluator(_CONFIG, serve(_CONFIG, 1), tmp_path)  # Perhaps of another run.
+  assert not metrics.read_rows(str(tmp_path))
+  (tmp_path / 'metrics.jsonl.old').rename(tmp_path / 'metrics.jsonl')
   assert metrics.read_rows(str(tmp_path)) == rows[:1]
   assert list((tmp_path / 'tensorboard').glob('events.*'))
 

@@ -67,6 +67,8 @@ def test_file_may_include_others_and_bindings_have_the_last_word(
     ('height = 8', 'height needs its section; write AtariConfig.height or '
      'DmlabConfig.height'),
     ('VizdoomConfig.xyz = 8', 'VizdoomConfig has no xyz; it has '),
+    ('LearnerConfig = 8', 'is a section; bind its options, such as Learner'),
+    ('tasks = 8', 'there is no tasks; sections are ExperimentConfig, '),
     ('leaning_rate = 8', 'did you mean OptimizerConfig.learning_rate?'),
     ('Qqqq.xyz = 8', 'there is no section Qqqq; sections are Experiment'),
     ('AgentConfig.use_lstm = NULL', 'NULL is no value; text stands in quotes, '
@@ -203,13 +205,16 @@ def test_what_a_file_names_is_not_imported_for_it(tmp_path, monkeypatch, line):
 def test_names_for_values_may_be_used_before_they_are_bound(tmp_path):
   text = ("EnvironmentConfig.kwargs = {%KEY: [%SIZE, 'b']}\nKEY = 'a'\n"
           'impala_tf.config.LearnerConfig.batch_size = %SIZE\nSIZE = 7\n'
-          'LearnerConfig.unroll_length = %unroll_length\nunroll_length = 5\n')
+          'LearnerConfig.unroll_length = %unroll_length\nunroll_length = 5\n'
+          'BATCH = 8\nTASK = 3\n')  # Constants may be unused.
   for bindings, size in ((), 7), (['SIZE = 9'], 9):
     config = _load(tmp_path, text, [
         *bindings, 'LearnerConfig.unroll_length = 6'])
     assert config.learner.batch_size == size
     assert config.learner.unroll_length == 6  # Its name is unused, but named.
     assert config.environment.kwargs == {'a': [size, 'b']}
+  with pytest.raises(config_lib.ConfigError, match='or a key to no text'):
+    _load(tmp_path, 'EnvironmentConfig.kwargs = {%A: 1}\nA = [1]\n')
   with pytest.raises(config_lib.ConfigError, match='did you mean %SIZE'):
     _load(tmp_path, 'LearnerConfig.batch_size = %SIZES\nSIZE = 7\n')
 

@@ -34,12 +34,11 @@ def _plan(tmp_path, config, is_to_do=lambda run: True):
 
 
 def test_replay_gets_the_agents_config_and_agents_its_address(tmp_path):
-  (one,), own = _plan(tmp_path, _config())
-  program = one.server.program
-  assert program.name == 'catch/shared/replay_of_seed_1'
-  assert list(one.names) == list(own) == [
+  one, = _plan(tmp_path, _config())
+  assert one.name == 'catch/shared/replay_of_seed_1'
+  assert list(one.flags) == [
       f'catch/shared/{name}/seed_1' for name in ('a', 'b', 'c')]
-  module, verb, *arguments = one.server._command(0)
+  module, verb, *arguments = one.command
   assert (module, verb) == ('impala_tf', 'role')
   args = flags.make_parser('').parse_args(arguments)
   flags.check(args)
@@ -49,7 +48,7 @@ def test_replay_gets_the_agents_config_and_agents_its_address(tmp_path):
   assert host == 'me'
   config = gin_config.load(args.config, args.gin_binding)
   assert config.replay.capacity_unrolls == 77
-  assert list(own.values()) == [
+  assert [one.flags[name] for name in one.flags] == [
       [f'--replay_address=me:{port}', f'--agent={i}'] for i in range(3)]
 
 
@@ -57,15 +56,15 @@ def test_agents_that_have_ended_are_not_expected_and_keep_their_numbers(
     tmp_path):
   config = _config(fixed={'ReplayConfig.replay_fraction': 0.5,
                           'ReplayConfig.survives_resume': True}, num_seeds=2)
-  (first, second), own = _plan(
+  first, second = _plan(
       tmp_path, config, lambda run: run.seed == 2 or run.setting == 'b')
-  assert list(first.names) == ['catch/shared/b/seed_1']
-  assert own['catch/shared/b/seed_1'][1] == '--agent=1'
-  assert '--absent=0,2' in first.server._command(0)
+  assert list(first.flags) == ['catch/shared/b/seed_1']
+  assert first.flags['catch/shared/b/seed_1'][1] == '--agent=1'
+  assert '--absent=0,2' in first.command
   assert (f'--run_dir={tmp_path}/sweep/replays/catch/shared/replay_of_seed_1'
-          in first.server._command(0))
-  assert len(second.names) == 3
-  assert not _plan(tmp_path, config, lambda run: run.variant == 'own')[0]
+          in first.command)
+  assert len(second.flags) == 3
+  assert not _plan(tmp_path, config, lambda run: run.variant == 'own')
 
 
 @pytest.mark.parametrize('fields, words', [

@@ -1,6 +1,5 @@
 """Statistics of results, against examples by hand."""
 
-
 import pytest
 
 from impala_tf import config as config_lib

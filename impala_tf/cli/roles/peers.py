@@ -136,9 +136,9 @@ def run_evaluator(args: argparse.Namespace) -> None:
                 f'{row["episode_return"]:.2f}{spread} '
                 f'({wording.counted(row["episodes"], "game")})')
 
-  with contextlib.nullcontext() if files.is_url(output) else (
-      run_directory.locking(output, 'another evaluator writes to '
-                            f'{output}; give another --output')):
-    evaluation.run_evaluator(
-        config, args.address, output, args.seed or args.task, learner.poll,
-        on_row, may_start_over=args.supervised)
+  # A supervised one is alone, and must not fail for a lock that outlives it.
+  is_free = args.supervised or files.is_url(output)
+  with contextlib.nullcontext() if is_free else run_directory.locking(
+      output, f'another evaluator writes to {output}; give another --output'):
+    evaluation.run_evaluator(config, args.address, output,
+                             args.seed or args.task, learner.poll, on_row)
