@@ -145,7 +145,7 @@ def load_agent(run_dir: str,
                  num_tasks=description.get('num_tasks'))
     spec = dm_env.specs.Array(tuple(description['observation_shape']),
                               description['observation_dtype'])
-  except (ValueError, KeyError, TypeError) as error:
+  except (ValueError, KeyError, TypeError, SyntaxError) as error:
     raise config_lib.UserError(
         f'{path} is damaged ({error}); training that is resumed writes it again'
     ) from error

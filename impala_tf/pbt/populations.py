@@ -87,7 +87,7 @@ def name_of(run_dir: str) -> str:
 
 def path(run_dir: str, name: str = '') -> str:
   """Returns the path of a member's file, or the prefix of a checkpoint."""
-  return os.path.join(run_dir, 'population', name)
+  return os.path.join(run_dir, 'population', os.path.basename(name))
 
 
 def read_events(run_dir: str) -> list[Event]:

@@ -83,12 +83,12 @@ def ancestry(events: Events, member: str) -> list[Stretch]:
   end: float = math.inf
   decisions = events[member]
   followed: list[populations.Event] = []
-  # An elder may have been deleted, and may have trained anew since it was
-  # copied, so that its own ancestry would lead back here.
-  while copies := [
-      i for i, event in enumerate(decisions) if event.is_copy
-      and event.partner in events and event not in followed]:
+  while copies := [i for i, event in enumerate(decisions) if event.is_copy]:
     copied = decisions[copies[-1]]
+    # An elder may have been deleted, and may have trained anew since it was
+    # copied, so that its own ancestry would lead back here.
+    if copied.partner not in events or copied in followed:
+      break
     followed.append(copied)
     stretches.insert(0, Stretch(
         member, copied.frames, end, tuple(decisions[copies[-1]:])))

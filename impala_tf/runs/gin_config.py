@@ -38,6 +38,8 @@ _OPTIONS: dict[str, tuple[str, ...]] = {
 _ALL_OPTIONS = tuple(
     option for options in _OPTIONS.values() for option in options)
 
+_MAX_VALUES = 100_000
+
 _Values = dict[str, dict[str, Any]]  # By section and option.
 
 
@@ -72,6 +74,7 @@ class _Reader:
     # For each name like %NAME, its value and the line that binds it.
     self._named: dict[str, tuple[Any, str]] = {}
     self._used: set[str] = set()
+    self._left = _MAX_VALUES
     self._open: list[str] = []  # Files, each included by the one before.
 
   def read_file(self, path: str) -> None:
@@ -148,7 +151,7 @@ class _Reader:
           f'{where}: {statement.scope}/{selector} has a scope, which has no '
           'effect here; leave that out')
     # It binds a name for other lines.
-    if not option and (self._open or selector in self._named):
+    if not option and (self._open or selector in {*self._named, *self._used}):
       self._named[selector] = statement.value, where
       return
     if not option or selector in _PREFIXES:
@@ -169,8 +172,8 @@ class _Reader:
       values = self._resolved(self._values)
     except (RecursionError, TypeError) as error:  # A list is no key.
       raise config_lib.ConfigError(
-          'a value %NAME refers to itself, or a key to no text; write the value'
-      ) from error
+          'a %NAME refers to itself, or stands for a list where a dict has a '
+          'key; write the value itself') from error
     known = [option for name in self._sections for option in _OPTIONS[name]]
     for name, (_, where) in self._named.items():
       # It is most likely an option without its section, or a section.
@@ -181,6 +184,9 @@ class _Reader:
     return values
 
   def _resolved(self, value: Any) -> Any:
+    self._left -= 1
+    if self._left < 0:  # Names of lists of names double with each line.
+      raise config_lib.ConfigError('there are too many values; write fewer')
     if isinstance(value, _Name):
       if value.name not in self._named:
         near = _nearest(value.name, self._named)
@@ -222,7 +228,7 @@ def _problem(section: str, option: str, sections: Sequence[str]) -> str | None:
   if section in _OPTIONS:
     options = ', '.join(_OPTIONS[section])
     return f'{section} has no {option}; {hint or f"it has {options}"}'
-  if not section and option in _OPTIONS:
+  if not section and option in sections:
     return f'{option} is a section; bind its options, such as {option}.' + (
         _OPTIONS[option][0])
   if not section and meant and option in _ALL_OPTIONS:

@@ -162,7 +162,7 @@ def parsed(path: str, lines: Sequence[bytes],
   for line in lines:
     try:
       records.append(loads(line.decode()))
-    except ValueError as error:  # Of `decode`, too.
+    except (ValueError, RecursionError) as error:  # Of `decode`, too.
       raise config_lib.UserError(
           f'{path} is damaged ({files.one_line(error)}); repair the line '
           f'{line[:40]!r}, or remove it') from error

@@ -240,6 +240,8 @@ def members(config: SweepConfig) -> list[Member]:
   _require(len(names) > 1,
            'a population has a member for each setting, but this file has one; '
            'set SweepConfig.ranges and num_settings, or points')
+  _require(not any(name.endswith('.failed') for name in names),
+           "no name of SweepConfig.points may end with '.failed' here")
   return [Member(*run[:4], {
       'OptimizerConfig.annealed': False, **run.bindings,
       'PopulationConfig.members': ','.join(names)}) for run in runs(config)]

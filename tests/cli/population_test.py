@@ -92,6 +92,7 @@ def test_papers_populations_have_its_numbers(name, adapted):
 
 @pytest.mark.parametrize('fields, words', [
     ({'points': {'one': {}}}, 'a member for each setting'),
+    ({'points': {'a': {}, 'a.failed': {}}}, "may end with '.failed' here"),
     ({'points': {'a': {'AgentConfig.hidden_size': 8}, 'b': {}},
       'fixed': {k: v for k, v in _CATCH.items() if 'hidden' not in k}},
      'members of catch/default/seed_1 differ in network'),

@@ -109,6 +109,10 @@ def test_ancestry_ends_where_a_member_was_deleted_or_trained_anew():
   alone = {'c': _FAMILY['c']}
   assert populations.ancestry(alone, 'c') == [
       ('c', 0, math.inf, tuple(_FAMILY['c']))]
+  copies = {'a': [_event(1, 90, 5., 'b', (1, 50)),
+                  _event(2, 180, 2.4, 'gone', (1, 100))], 'b': []}
+  assert [stretch.member for stretch in populations.ancestry(copies, 'a')] == [
+      'a']  # Not b, whose parameters it has no more.
   anew = {**_FAMILY, 'a': [_event(1, 300, 2., 'c', (2, 250))]}
   assert [stretch.member for stretch in populations.ancestry(anew, 'c')] == [
       'c', 'a', 'b', 'c']

@@ -213,8 +213,13 @@ def test_names_for_values_may_be_used_before_they_are_bound(tmp_path):
     assert config.learner.batch_size == size
     assert config.learner.unroll_length == 6  # Its name is unused, but named.
     assert config.environment.kwargs == {'a': [size, 'b']}
-  with pytest.raises(config_lib.ConfigError, match='or a key to no text'):
+  with pytest.raises(config_lib.ConfigError, match='stands for a list where'):
     _load(tmp_path, 'EnvironmentConfig.kwargs = {%A: 1}\nA = [1]\n')
+  lists = ''.join(f'A{i} = [%A{i + 1}, %A{i + 1}]\n' for i in range(40))
+  with pytest.raises(config_lib.ConfigError, match='too many values'):
+    _load(tmp_path, lists + "A40 = 1\nEnvironmentConfig.kwargs = {'a': %A0}\n")
+  config = _load(tmp_path, 'LearnerConfig.batch_size = %B\n', ['B = 3'])
+  assert config.learner.batch_size == 3
   with pytest.raises(config_lib.ConfigError, match='did you mean %SIZE'):
     _load(tmp_path, 'LearnerConfig.batch_size = %SIZES\nSIZE = 7\n')
 
