@@ -97,7 +97,7 @@ def vtrace(log_rhos, discounts, rewards, values, bootstrap_value):
 
 # impala_tf/agents/networks.py: also convolutions, LSTM and language.
 def make_parameters():
-  """Draws kernels [inputs, outputs] truncated at two deviations; biases 0."""
+  """Draws kernels [inputs, outputs]; variance 1 / inputs but for truncation."""
   parameters = []
   for shape in ((BOARD[0] * BOARD[1], HIDDEN_SIZE), (HIDDEN_SIZE, HIDDEN_SIZE),
                 (HIDDEN_SIZE, NUM_ACTIONS), (HIDDEN_SIZE, 1)):

@@ -139,7 +139,7 @@ class WorkersInTurn:
                seed: int):
     """Stores the parts; `seed` is for sampling actions.
 
-    `gradients_fn` is of an unroll [T+1, 1], at the agent's parameters.
+    `gradients_fn` maps an unroll [T+1, 1] to the agent's gradients.
     """
     self._link = link
     self._agent = agent

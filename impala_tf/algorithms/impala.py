@@ -55,7 +55,7 @@ A3C_CONTINUOUS = algorithm.Algorithm(
 
 class Targets(NamedTuple):
   """Targets that the baseline is trained towards."""
-  vs: tf.Tensor  # float32 [T, B], those of the correction, without gradient.
+  vs: tf.Tensor  # float32 [T, B], as the correction has them, no gradient.
   # float32 [T, B], 1 for each target; 0 if a time limit has cut the episode off
   # or the step is not relevant.
   mask: tf.Tensor

@@ -95,7 +95,7 @@ def _points(run_dir: str, args: argparse.Namespace) -> list:
     hint = f'did you mean {near[0]}? ' if near else ''
     raise config_lib.UserError(
         f'{run_dir}: no row of {metrics.FILE_NAME} has {args.metric} and '
-        f'{args.x}; {hint}it has {", ".join(known) or "none"}')
+        f'{args.x}; {hint}it has {", ".join(known) or "nothing"}')
   return points
 
 

@@ -78,10 +78,9 @@ def _add_comparison(population_dirs: Sequence[str], sweep_dirs: Sequence[str],
       for path, kind in zip(dirs, (
           sweep_directory.POPULATION, sweep_directory.SWEEP))))
              if not text.startswith('SweepConfig.tasks')]  # They may move.
-  if changed:
-    sections.append(f'**Their files differ:** {", ".join(changed)}')
   pictures['comparison.png'] = comparison.draw(*dirs, pairs)
-  sections += ['## Populations and the sweep of the same settings',
+  sections += ['## Populations and the sweep',
+               f'Differences of their files: {", ".join(changed) or "none"}.',
                '![Comparison](comparison.png)', comparison.table(pairs),
                _COMPARISON]
 

@@ -93,7 +93,8 @@ class Packing:
 
   def agents(self, columns: Sequence[tf.Tensor]) -> tf.Tensor:
     """Unpacks the number of the agent that played each unroll, int64 [B]."""
-    return columns[self._stamped][:, -1]  # The last field of `Stamp`.
+    place = Stamp._fields.index('agent') - len(Stamp._fields)
+    return columns[self._stamped][:, place]
 
   def stamp(self, columns: Sequence[tf.Tensor]) -> Stamp:
     """Unpacks the stamp, as tensors, from the columns [N] of one unroll."""

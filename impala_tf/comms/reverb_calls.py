@@ -40,8 +40,8 @@ def server_info(client: reverb.Client, timeout_secs: int | None = None
 def newest_item(client: reverb.Client, table: str) -> Sequence[np.ndarray]:
   """Returns the columns of the item in a table of `newest_item_table`.
 
-  The table must have one. Raises ConnectionError as `server_info` does: if the
-  machine loses power, the connection stays open, and `sample` waits for ever.
+  The table must have one. Raises ConnectionError as `server_info` does. If the
+  machine lost power, `sample` alone would wait for ever on an open connection.
   """
   found: futures.Future = futures.Future()
 

@@ -256,7 +256,9 @@ class Learner:
 def _map_batch_axis(unroll: types.Unroll,
                     take: Callable[..., tf.Tensor]) -> types.Unroll:
   """Maps `take`, a function of a tensor and its batch axis, over an unroll."""
-  # Only environment's and agent's outputs, the first two, have time before it.
-  return types.Unroll(*(
-      tf.nest.map_structure(functools.partial(take, axis=int(i < 2)), values)
-      for i, values in enumerate(unroll)))
+  def along(axis, values):
+    return tf.nest.map_structure(functools.partial(take, axis=axis), values)
+
+  env_outputs, agent_outputs, *others = unroll
+  return types.Unroll(along(1, env_outputs), along(1, agent_outputs),
+                      *(along(0, values) for values in others))

@@ -99,7 +99,7 @@ def make_server(tables: Sequence[reverb.Table], port: int | None,
 
   `reverb.Client.checkpoint` writes the tables to `checkpoint_dir`, if any, from
   which the replay's newest unrolls are read back. Raises OSError if the port is
-  taken or the server cannot be reached, UserError if it is damaged.
+  taken or the server cannot be reached, UserError if the files are damaged.
   """
   port, claimed = ports.claim(port)
   held = contextlib.ExitStack()

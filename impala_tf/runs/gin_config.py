@@ -39,7 +39,6 @@ _ALL_OPTIONS = tuple(
     option for options in _OPTIONS.values() for option in options)
 
 _MAX_VALUES = 100_000
-
 _Values = dict[str, dict[str, Any]]  # By section and option.
 
 

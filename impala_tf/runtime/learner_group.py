@@ -146,7 +146,7 @@ def _grow_memory() -> None:
 
 
 def join(task: int, addresses: Sequence[str], poll: waiting.PollFn) -> Learners:
-  """Waits for the learners at 'host:port' each; connects them, this as `task`.
+  """Waits for the learners at 'host:port'; connects this one, `task`, to them.
 
   Must be called before TensorFlow has computed anything in this process.
   TensorFlow handles SIGTERM during the call: set handlers afterwards. `poll` is

@@ -7,7 +7,7 @@ both variants have the reference scores of the one that is scored.
 Reference scores and the paper's scores are from table B.1 of Espeholt et al.
 2018, whose misspellings (`pyschlab_…` and `lasertag_three_oponents_large`) are
 corrected. Its columns give 44.44% for IMPALA-Experts and 49.34% for IMPALA;
-tables 3 and B.1 have 44.5% and 49.4%, from scores of more decimals (`note`).
+tables 3 and B.1 have 44.5% and 49.4% (see `note`).
 
 The authors' code (scalable_agent, `dmlab30.py`) swaps the references of the
 lasertag levels' small and large maps. Figure B.1 orders the levels as table B.1

@@ -62,7 +62,7 @@ def test_report_has_all_pictures(paths, tmp_path, call, capsys):
       'decisions.csv'}
   text = (tmp_path / 'report' / 'report.md').read_text()
   assert '## Population catch/default/seed_2' in text
-  assert '**Their files differ:** SweepConfig.seed (1, now 5)' in text
+  assert 'Differences of their files: SweepConfig.seed (1, now 5).' in text
   assert 'Populations and the sweep' in capsys.readouterr().out
   assert call(report.main, paths[0], shutil.copytree(
       paths[0], tmp_path / 'other'), f'--output={tmp_path / "two"}') == 0
