@@ -10,7 +10,6 @@ import tensorflow as tf
 
 import impala_tf
 from impala_tf import types
-from impala_tf.algorithms import algorithm
 from impala_tf.algorithms import impala
 
 _KL_COST = 0.1
@@ -46,4 +45,4 @@ def loss(agent, unroll, config, hyperparameters):
 
 
 impala_tf.register_algorithm(
-    'my_algorithm', algorithm.Algorithm(impala.make_agent, loss))
+    'my_algorithm', impala.ALGORITHM._replace(loss=loss))

@@ -72,8 +72,8 @@ class TrainedPolicy:
       The action as `step` of a Gymnasium environment takes it. It is an int for
       one discrete action, else a NumPy array; with leading [E] for a batch.
       Discrete actions count from 0: add `action_space.start` if that is
-      another. Continuous ones are clipped to their bounds, unless the run has
-      `EnvironmentConfig.converted = False`.
+      another. Continuous ones are clipped to their bounds, to -1 and 1 if
+      levels' differ, and not if `EnvironmentConfig.converted` is False.
 
     Raises UserError, in one line, if an argument does not fit.
     """
@@ -96,14 +96,15 @@ class TrainedPolicy:
       reward, features, action_mask = (
           None if argument is None else [argument]
           for argument in (reward, features, action_mask))
-    action = self._begun(len(batch), is_single).act(types.EnvOutput(
+    policy, kind = self._begun(len(batch), is_single)
+    action = policy.act(types.EnvOutput(
         step_type=np.where(self._is_first, dm_env.StepType.FIRST,
                            dm_env.StepType.MID).astype(np.uint8),
         reward=self._rewards(reward), observation=batch,
         instruction=self._word_ids(instruction),
         features=self._features(features),
         action_mask=self._masks(action_mask))).action
-    self._is_first[:] = False
+    self._is_first[:], self._kind = False, kind
     if self._action_box is not None:
       action = self._action_box.fit(action)
     if not is_single:
@@ -143,7 +144,8 @@ class TrainedPolicy:
           f'{_describe(given)}')
     return (array[np.newaxis] if is_single else array), is_single
 
-  def _begun(self, num_envs: int, is_single: bool) -> acting.Policy:
+  def _begun(self, num_envs: int, is_single: bool
+             ) -> tuple[acting.Policy, str]:
     kind = 'one observation' if is_single else f'a batch of {num_envs}'
     if self._kind not in (None, kind):
       raise config_lib.UserError(
@@ -153,8 +155,7 @@ class TrainedPolicy:
       self._policy = acting.Policy(
           self.loaded.agent, num_envs, self._seed, self._deterministic)
       self._is_first = np.ones(num_envs, bool)
-    self._kind = kind
-    return self._policy
+    return self._policy, kind
 
   def _rewards(self, reward: Any) -> np.ndarray:
     """Checks rewards; returns float32 [E], zeros if none were given."""
@@ -284,7 +285,8 @@ def load_policy(path: str, checkpoint: checkpoint_lib.Which = 'newest',
   """Loads the agent of a run, ready to act.
 
   Args:
-    path: path or URL of a run's directory, or of an exported agent's.
+    path: path or URL of a run's directory, or of an exported agent's, or the
+      name of a shipped agent, such as 'pong'.
     checkpoint: 'newest', 'best' (by the mean return of 100 episodes of
       training), or the number of updates in the name of a checkpoint.
     deterministic: take the most probable action, or the mean of continuous
@@ -293,8 +295,8 @@ def load_policy(path: str, checkpoint: checkpoint_lib.Which = 'newest',
       given, which it converts as training did; None for the one of training,
       which is kept with the agent.
 
-  Raises UserError, in one line, if there is no such checkpoint, and
-  UserError if the agent was trained on other observations.
+  Raises UserError if there is no such agent or checkpoint, or the agent was
+  trained on other observations.
   """
   return TrainedPolicy(saved.load_agent(path, checkpoint), deterministic, seed,
                        observation_space)

@@ -35,8 +35,8 @@ def write(loaded: saved.LoadedAgent, directory: str) -> None:
 
   `act` reads a dict of those fields of `types.EnvOutput` that this agent reads,
   with leading [B]: the observation as the agent gets it, `instruction`,
-  `features`, `action_mask`, and with an LSTM `step_type` and `reward`. Scaled
-  continuous actions are from -1 to 1, for the environment's bounds.
+  `features`, `action_mask`, and with an LSTM `step_type` and `reward`. Steps
+  need different seeds. Scaled continuous actions are from -1 to 1.
   """
   agent = loaded.agent
 

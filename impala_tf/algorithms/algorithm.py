@@ -2,6 +2,9 @@
 
 from typing import Any, Callable, NamedTuple
 
+import dm_env
+import tensorflow as tf
+
 from impala_tf import config as config_lib
 from impala_tf import types
 from impala_tf.agents import agent as agent_lib
@@ -17,6 +20,17 @@ def makes(kind: type[agent_lib.Agent]) -> MakeAgentFn:
   """Returns a `make_agent` that constructs `kind`, a class of agents."""
   return lambda config, distribution, precision, compiled: kind(
       distribution, config.agent, precision, compiled)
+
+
+def effects(unroll: types.Unroll) -> tuple[types.EnvOutput, tf.Tensor]:
+  """Returns what a_0 to a_{T-1} led to, and whether they were played.
+
+  Both [T, B]. The reset after a time limit (discount > 0) ignores its action.
+  """
+  after = tf.nest.map_structure(
+      lambda t: t[1:], unroll.env_outputs._replace(observation=()))
+  return after, (after.step_type != int(dm_env.StepType.FIRST)) | (
+      after.discount == 0)
 
 
 class Algorithm(NamedTuple):

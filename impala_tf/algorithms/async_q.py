@@ -3,7 +3,6 @@
 Source: Mnih et al. 2016 (arXiv:1602.01783v2), section 4, algorithms 1 and S2.
 """
 
-import dm_env
 import tensorflow as tf
 
 from impala_tf import config as config_lib
@@ -51,19 +50,15 @@ def loss(agent: agent_lib.Agent, unroll: types.Unroll,
   actions = unroll.agent_outputs.action
   arguments = unroll.env_outputs, actions, unroll.core_state
   outputs = agent.unroll(*arguments)
-  effects = tf.nest.map_structure(lambda t: t[1:], unroll.env_outputs._replace(
-      observation=()))
-  truncated = tf.logical_and(
-      tf.equal(effects.step_type, int(dm_env.StepType.FIRST)),
-      effects.discount > 0)
+  effects, is_played = algorithm.effects(unroll)
   targets = _targets(
       config, effects, target_agent.unroll(*arguments).policy_logits, actions,
-      ~truncated)
+      is_played)
   values = n_step.values_of_actions(outputs.policy_logits[:-1], actions[:-1])
-  unroll_losses = losses.baseline_loss(targets, values, ~truncated)
+  unroll_losses = losses.baseline_loss(targets, values, is_played)
   return types.LossOutput(tf.reduce_sum(unroll_losses), {
       'loss/total': unroll_losses,
-      'action_value': losses.masked_mean(values, ~truncated)})
+      'action_value': losses.masked_mean(values, is_played)})
 
 
 ALGORITHM = algorithm.Algorithm(

@@ -3,7 +3,6 @@
 import math
 from typing import Callable, NamedTuple
 
-import dm_env
 import tensorflow as tf
 
 from impala_tf import config as config_lib
@@ -44,9 +43,7 @@ def loss(agent: agent_lib.Agent, unroll: types.Unroll,
                           hyperparameters.entropy_cost, select=select)[0]
 
 
-make_agent = algorithm.makes(agent_lib.Agent)
-
-ALGORITHM = algorithm.Algorithm(make_agent, loss)
+ALGORITHM = algorithm.Algorithm(algorithm.makes(agent_lib.Agent), loss)
 # Without a correction the loss is A3C's, here for its two networks (Mnih et al.
 # 2016, section 9).
 A3C_CONTINUOUS = algorithm.Algorithm(
@@ -78,15 +75,10 @@ def loss_and_targets(
       lambda t: t[:-1], (outputs.policy_logits, outputs.baseline))
   actions, behaviour_logits = tf.nest.map_structure(
       lambda t: t[:-1], tuple(unroll.agent_outputs))
-  effects = tf.nest.map_structure(lambda t: t[1:], unroll.env_outputs._replace(
-      observation=()))
-
-  counts = ~tf.logical_and(
-      tf.equal(effects.step_type, int(dm_env.StepType.FIRST)),
-      effects.discount > 0)
+  effects, is_played = algorithm.effects(unroll)
   selection = select(outputs, unroll) if select else Selection(
-      tf.ones_like(counts), tf.ones_like(counts[0]), {})
-  mask = tf.cast(selection.is_relevant & counts, tf.float32)
+      tf.ones_like(is_played), tf.ones_like(is_played[0]), {})
+  mask = tf.cast(selection.is_relevant & is_played, tf.float32)
   log_probs = distribution.log_prob(target_logits, actions)
   log_rhos = log_probs - distribution.log_prob(behaviour_logits, actions)
   returns = vtrace.corrected_returns(
@@ -114,13 +106,13 @@ def loss_and_targets(
       'loss/policy_gradient': policy_gradient_loss,
       'loss/baseline': baseline_loss,
       'loss/entropy': entropy_loss,
-      **_entropy_metrics(distribution, entropies, unroll, counts),
-      'value_size': losses.masked_mean(tf.abs(values), counts),
+      **_entropy_metrics(distribution, entropies, unroll, is_played),
+      'value_size': losses.masked_mean(tf.abs(values), is_played),
       'explained_variance': _explained_variance(*scaled, mask),
       **selection.metrics,
       **_off_policy_metrics(
           log_rhos, distribution.kl_divergence(behaviour_logits, target_logits),
-          config.clip_rho_threshold, counts),
+          config.clip_rho_threshold, is_played),
   }
   return (types.LossOutput(tf.reduce_sum(unroll_losses), metrics),
           Targets(returns.vs, mask))
@@ -142,12 +134,12 @@ def _explained_variance(vs: tf.Tensor, values: tf.Tensor,
       total > 0, 1. - tf.math.divide_no_nan(variance(vs - values), total), 0.)
 
 
-def _entropy_metrics(distribution, entropies, unroll, counts):
+def _entropy_metrics(distribution, entropies, unroll, is_played):
   """Computes the mean entropy, and its share of the largest possible.
 
   Continuous actions have no largest; the share is NaN if no step has a choice.
   """
-  entropy = losses.masked_mean(entropies, counts)
+  entropy = losses.masked_mean(entropies, is_played)
   largest = sum(map(math.log, distribution.num_values))
   if not largest:
     return {'entropy': entropy}
@@ -158,16 +150,16 @@ def _entropy_metrics(distribution, entropies, unroll, counts):
       tf.math.log(tf.reduce_sum(tf.cast(choice, tf.float32), axis=-1))
       for choice in tf.split(legal[:-1], distribution.num_values, axis=-1)])
   return {'entropy': entropy,
-          'entropy_share': losses.masked_mean(entropies, counts, axis=None)
-                           / losses.masked_mean(most, counts, axis=None)}
+          'entropy_share': losses.masked_mean(entropies, is_played, axis=None)
+                           / losses.masked_mean(most, is_played, axis=None)}
 
 
-def _off_policy_metrics(log_rhos, kl_divergences, threshold, counts):
+def _off_policy_metrics(log_rhos, kl_divergences, threshold, is_played):
   rhos = tf.exp(log_rhos)
   clipped = tf.zeros_like(rhos)
   if threshold is not None:
     # Equal policies give ratios a rounding error off 1, which is no clipping.
     clipped = tf.cast(rhos > threshold * 1.001, tf.float32)
-  return {'rho/mean': losses.masked_mean(rhos, counts),
-          'rho/clipped_share': losses.masked_mean(clipped, counts),
-          'kl_behaviour_target': losses.masked_mean(kl_divergences, counts)}
+  return {'rho/mean': losses.masked_mean(rhos, is_played),
+          'rho/clipped_share': losses.masked_mean(clipped, is_played),
+          'kl_behaviour_target': losses.masked_mean(kl_divergences, is_played)}

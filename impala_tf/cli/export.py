@@ -107,7 +107,7 @@ def main() -> None:
   if args.format == 'saved_model':
     usage = f'model = tf.saved_model.load({str(output)!r})'
   print(f'{output} holds {loaded.checkpoint} of {args.run_dir}, '
-        f'{loaded.num_frames:,d} frames, in {size / 1e6:.1f} MB; try {usage}')
+        f'{loaded.num_frames:,d} frames, in {size / 1e3:,.0f} kB; try {usage}')
   if args.push_to_hub:
     print(f'uploaded to {_upload(str(output), args.push_to_hub)}')
 
@@ -145,8 +145,9 @@ def _add_card(directory: str, run_dir: str, config: config_lib.Config,
           change for entry in entries for change in entry.get('changed', []))}
   video = os.path.join(directory, model_card.VIDEO)
   try:
-    scores.play_in_turn(scores.Games(1, 0, False, video), config,
-                        [results[0].task], loaded, lambda level, result: None)
+    scores.play_in_turn(
+        scores.Games(1, seed=0, deterministic=False, video=video), config,
+        [results[0].task], loaded, lambda level, result: None)
   except config_lib.UserError as error:
     print(f'\nthe card has no video: {error}')
   card = model_card.make(results, config.experiment.algorithm, args.license,

@@ -7,7 +7,6 @@ import os
 from impala_tf import config as config_lib
 from impala_tf.algorithms import table as algorithms
 from impala_tf.cli import command_line
-from impala_tf.cli import options
 from impala_tf.cli import program
 from impala_tf.cli.roles import flags as role_flags
 from impala_tf.roles import beginning
@@ -32,9 +31,6 @@ def _parse_args() -> argparse.Namespace:
   parser.add_argument('--profile', action='store_true',
                       help="record a few updates for TensorBoard's profiler, "
                       'and print at the end where the time went')
-  parser.add_argument('--list_options', action='store_true',
-                      help='print all options with defaults and meanings, and '
-                      'do nothing else')
   return parser.parse_args()
 
 
@@ -56,9 +52,6 @@ def _train(args: argparse.Namespace, config: config_lib.Config, run_dir: str,
 def main() -> int:
   """Trains an agent on this machine; returns the exit code."""
   args = _parse_args()
-  if args.list_options:
-    print(options.as_text(), end='')
-    return 0
   beginning.check_reverb()
   tracking.start(args.track)
   why_public = program.why_public('train', args, args.port is not None)

@@ -62,8 +62,8 @@ class Tracker:
           console='off', init_timeout=_INIT_SECS))
     except Exception as error:  # No network, no account, no permission.
       print(f'Weights & Biases does not answer ({files.one_line(error)}); '
-            f'going on offline: `wandb sync {directory}/wandb/offline-run-*` '
-            'sends the rows later', flush=True)
+            'going on offline: `wandb sync --append '
+            f'{directory}/wandb/offline-run-*` sends the rows later', flush=True)
       wandb.teardown()  # What failed would keep the id in use.
       return wandb.init(**how, mode='offline',
                         settings=wandb.Settings(console='off'))

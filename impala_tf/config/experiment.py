@@ -31,7 +31,7 @@ class ExperimentConfig(fields.Section):
       cut off and counts with its return so far, in `evaluate`, too.
     evaluation_interval_secs: least time between the starts of evaluations.
     evaluation_video_interval_secs: least time from one video of an evaluated
-      game to the next; None for no videos.
+      game, of the first level, to the next; None for no videos.
   """
   algorithm: str = fields.option('impala')
   seed: int = fields.option(1, at_least=0)

@@ -21,7 +21,7 @@ class ImpalaConfig(fields.Section):
     clip_rho_threshold: rho-bar; None for no clipping.
     clip_pg_rho_threshold: rho-bar of the policy gradient; None likewise.
     clip_c_threshold: c-bar; None likewise.
-    lambda_: the factor of remark 2.
+    lambda_: lambda, which shortens the traces; 1 does not.
     correction: correction for unrolls that an older policy played: 'vtrace',
       or one that the paper compares it with (section 5.2.2): 'one_step_is',
       'epsilon' or 'none'. See `vtrace`.

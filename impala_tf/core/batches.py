@@ -20,24 +20,13 @@ JoinFn = Callable[[tf.data.Dataset, int], Iterable[types.Unroll]]
 
 
 def make_batches(source: sampling.Source, packed: packing.Packing,
-                 join: JoinFn | None = None, fingerprint: int = 0,
-                 refusals: unroll_filter.Refusals | None = None,
-                 agent: int | None = None, first_version: int | None = None
+                 is_taken: unroll_filter.TakesFn, join: JoinFn | None = None
                  ) -> Iterable[types.Unroll]:
   """Makes time-major batches of unrolls from the queue (`source`).
 
-  Batches have leading [T+1, B], or [B] for fields without time. `join` adds
-  replayed unrolls to each. For the conditions that unrolls must meet see
-  `unroll_filter.refusing`. With `first_version` batch i has only unrolls of
-  version `first_version` + i; see `unroll_filter.of_one_version`.
+  Batches have leading [T+1, B], or [B] for fields without time. `is_taken`
+  accepts unrolls singly; `join` adds replayed ones to each batch.
   """
-  is_taken = unroll_filter.refusing(
-      packed, fingerprint, refusals, agent,
-      # A2C has no spare for an unroll that is not finite: it skips the update.
-      must_be_finite=first_version is None)
-  if first_version is not None:
-    is_taken = unroll_filter.of_one_version(
-        packed, is_taken, first_version, source.num_unrolls, refusals)
   fresh = sampling.batches(source, is_taken)
   if join is not None:
     return join(fresh, source.num_unrolls)

@@ -22,7 +22,6 @@ from impala_tf.runtime import sizing
 
 AnyEnvironment = multi_level.AnyEnvironment
 make_environment = multi_level.make_environment
-# Learners make it; their actors start only once it is closed.
 make_probe_environment = multi_level.make_probe
 
 
@@ -116,5 +115,6 @@ def make_learner(config: config_lib.Config,
       learner_lib.Settings(
           config.experiment.total_frames, optimizer.annealed,
           optimizer.annealed_share, environment.frames_per_step, compile_step,
-          (priorities.METRIC,) if config.has_priorities else (),
-          config.num_replayed, config.replay.replay_fraction < 1))
+          unroll_metrics=(priorities.METRIC,) if config.has_priorities else (),
+          num_replayed=config.num_replayed,
+          learns_from_fresh=config.replay.replay_fraction < 1))

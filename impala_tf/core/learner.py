@@ -86,7 +86,7 @@ class Learner:
                make_optimizer: Callable[[Callable[[], tf.Tensor]], Any],
                hyperparameters: hyperparameters_lib.Hyperparameters,
                strategy: tf.distribute.Strategy, settings: Settings):
-    """Stores the parts; makes the counters and the optimiser.
+    """Makes counters, the optimiser, and the `remaining_share` of a run.
 
     Args:
       agent: built, as `hyperparameters` are, within the scope of `strategy`.
@@ -221,36 +221,41 @@ class Learner:
     metrics = self._strategy.run(self._replica_step, args=(unroll,))
     self.num_updates.assign_add(1)
     self.num_frames.assign_add(num_frames)
-    unroll_metrics, reduced, columns = {}, {}, {}
+    by_unroll, reduced = {}, {}
     for name, value in metrics.items():
       if self._strategy.experimental_local_results(value)[0].shape.rank == 1:
-        unroll_metrics[name] = value
+        by_unroll[name] = value
       else:
         reduced[name] = self._strategy.reduce('MEAN', value, axis=None)
-    if unroll_metrics:
-      masks = {}
-      if self._settings.num_replayed:
-        masks = self._strategy.run(types.Origin.kinds, args=(unroll.origin,))
-        if not self._settings.learns_from_fresh:
-          del masks['fresh']
-      # As one tensor, since each costs a message between learners.
-      table = self._strategy.gather(
-          self._strategy.run(
-              lambda *columns: tf.stack(
-                  [tf.cast(c, tf.float32) for c in columns], axis=1),
-              args=(*unroll_metrics.values(), *masks.values())), axis=0)
-      names = [*unroll_metrics, *masks]
-      columns = dict(zip(names, tf.unstack(table, len(names), axis=1)))
-      indices = {kind: tf.where(columns.pop(kind))[:, 0] for kind in masks}
-      for name, values in columns.items():
-        reduce = tf.reduce_sum if name.startswith('loss/') else tf.reduce_mean
-        reduced[name] = reduce(values)
-        for kind, index in indices.items():
-          reduced[f'{kind}/{name}'] = reduce(tf.gather(values, index))
+    columns, indices = self._gather(by_unroll, unroll.origin)
+    for name, values in columns.items():
+      reduce = tf.reduce_sum if name.startswith('loss/') else tf.reduce_mean
+      reduced[name] = reduce(values)
+      for kind, index in indices.items():
+        reduced[f'{kind}/{name}'] = reduce(tf.gather(values, index))
     self._metric_names = tuple(reduced)
     return tf.stack(list(reduced.values())), {
         name: column for name, column in columns.items()
         if name in self._settings.unroll_metrics}
+
+  def _gather(self, by_unroll: dict, origin: types.Origin) -> tuple[dict, dict]:
+    """Gathers metrics of unrolls, [B], and lists the unrolls of each kind."""
+    if not by_unroll:
+      return {}, {}
+    masks = {}
+    if self._settings.num_replayed:
+      masks = self._strategy.run(types.Origin.kinds, args=(origin,))
+      if not self._settings.learns_from_fresh:
+        del masks['fresh']
+    # As one tensor, since each costs a message between learners.
+    table = self._strategy.gather(
+        self._strategy.run(
+            lambda *columns: tf.stack(
+                [tf.cast(c, tf.float32) for c in columns], axis=1),
+            args=(*by_unroll.values(), *masks.values())), axis=0)
+    columns = iter(tf.unstack(table, len(by_unroll) + len(masks), axis=1))
+    return ({name: next(columns) for name in by_unroll},
+            {kind: tf.where(next(columns))[:, 0] for kind in masks})
 
 
 def _map_batch_axis(unroll: types.Unroll,

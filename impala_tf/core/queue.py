@@ -73,8 +73,8 @@ def make_replay(spec: types.Unroll, capacity: int, memory_bytes: int,
     raise config_lib.ConfigError(
         f'ReplayConfig.capacity_unrolls is {capacity}, which takes about '
         f'{capacity * size / gib:.1f} GiB, but there are '
-        f'{memory_bytes / gib:.1f} GiB of memory; use at most '
-        f'{int(memory_bytes / size / 2)}')
+        f'{memory_bytes / gib:.1f} GiB of memory; '
+        f'{int(memory_bytes / size / 2)} would take half of it')
   signature = packing.Packing(spec).signature
   if episode_unrolls is not None:
     capacity = max(1, capacity // episode_unrolls)
@@ -124,7 +124,7 @@ def make_server(tables: Sequence[reverb.Table], port: int | None,
     raise config_lib.UserError(
         f'the replay saved in {checkpoint_dir} is damaged ({error}); remove it '
         'to go on with an empty one') from error
-  weakref.finalize(server, held.close)  # It lives as long.
+  weakref.finalize(server, held.close)  # Port and path are held as long.
   return server
 
 

@@ -20,6 +20,7 @@ from impala_tf.core import queue as queue_lib
 from impala_tf.core import weights
 from impala_tf.replay import episodes
 from impala_tf.replay import sources
+from impala_tf.runtime import control as control_lib
 from impala_tf.runtime import sizing
 
 
@@ -67,19 +68,17 @@ def make_replay(config: config_lib.Config, spec: types.Unroll) -> reverb.Table:
 
 
 def make_writer(config: config_lib.Config, address: str, spec: types.Unroll,
-                task: int = 0, replay_address: str | None = None,
-                agent: int = 0) -> queue_lib.UnrollWriter:
-  """Makes the writer of an actor's unrolls; see `queue.UnrollWriter`.
-
-  `task` is the actor's number, `agent` its agent's if several share the replay.
-  """
+                task: int = 0,
+                sharing: control_lib.Sharing = control_lib.NOT_SHARED
+                ) -> queue_lib.UnrollWriter:
+  """Makes the writer of the unrolls of actor `task`; see `UnrollWriter`."""
   tables = [queue_lib.QUEUE]
   if config.num_replayed:
     tables = [queue_lib.REPLAY, queue_lib.QUEUE]  # The queue may block.
   stamp = packing.Stamp(np.int64(task), np.int64(
-      config_lib.data_fingerprint(config)), np.int64(agent))
+      config_lib.data_fingerprint(config)), np.int64(sharing.agent))
   writer = functools.partial(queue_lib.UnrollWriter, address, spec, tables,
-                             stamp, replay_address)
+                             stamp, sharing.replay_address)
   if config.chain_unrolls is None:
     return writer()
   chains = episodes.Chains(
@@ -89,25 +88,24 @@ def make_writer(config: config_lib.Config, address: str, spec: types.Unroll,
 
 def make_batches(config: config_lib.Config, spec: types.Unroll, address: str,
                  refusals: unroll_filter.Refusals | None = None,
-                 shared: tuple[str, int] | None = None,
+                 sharing: control_lib.Sharing = control_lib.NOT_SHARED,
                  recompute: episodes.RecomputeFn | None = None,
                  first_version: int | None = None) -> Iterable[types.Unroll]:
   """Makes the batches that a learner reads; see `batches.make_batches`.
 
-  `shared` is 'host:port' of a replay that agents share, and the number of this
-  agent; None for one on the queue's server, if any. For `recompute` see
-  `sources.EpisodeReplay`. `first_version` is that of the first batch's unrolls,
-  if actors wait for each update.
+  For `recompute` see `sources.EpisodeReplay`. `first_version` is that of the
+  first batch's unrolls, if actors wait for each update: batch i has those of
+  version `first_version` + i.
   """
   packed = packing.Packing(spec)
   fingerprint = config_lib.data_fingerprint(config)
   # Between processes the order is random anyway. If actors wait for the update,
   # one sampler reads as fast as they play.
   in_order = config.experiment.in_process or first_version is not None
-  replay_address, agent = shared or (address, None)
+  agent = None if sharing.replay_address is None else sharing.agent
   replay: sources.UniformReplay | None = None
   if config.num_replayed:
-    parts = sampling.Source(replay_address, queue_lib.REPLAY,
+    parts = sampling.Source(sharing.replay_address or address, queue_lib.REPLAY,
                             config.num_replayed, in_order), packed, fingerprint
     if config.chain_unrolls is not None:
       replay = sources.EpisodeReplay(*parts, recompute)
@@ -118,10 +116,16 @@ def make_batches(config: config_lib.Config, spec: types.Unroll, address: str,
       replay = sources.SharedReplay(*parts, agent, refusals)
     else:
       replay = sources.UniformReplay(*parts)
+  is_taken = unroll_filter.refusing(
+      packed, fingerprint, refusals, agent,
+      # A2C has no spare for an unroll that is not finite: it skips the update.
+      must_be_finite=first_version is None)
+  if first_version is not None:
+    is_taken = unroll_filter.of_one_version(
+        packed, is_taken, first_version, config.num_fresh, refusals)
   return batches_lib.make_batches(
       sampling.Source(address, queue_lib.QUEUE, config.num_fresh, in_order),
-      packed, replay.join if replay else None, fingerprint, refusals, agent,
-      first_version)
+      packed, is_taken, replay.join if replay else None)
 
 
 def make_publisher(config: config_lib.Config, address: str,

@@ -73,7 +73,7 @@ def frames_from(version: int, frames: int, frames_per_update: int
 
 
 class Publisher:
-  """A callback that publishes parameters; several threads may share it."""
+  """A callback that publishes parameters; threads may share `publish`."""
 
   def __init__(self, snapshot: Callable[[], np.ndarray],
                frames_at: Callable[[int], int],
@@ -209,13 +209,13 @@ def delayed(write: WriteFn, lag_updates: int) -> WriteFn:
 
 
 def in_other_processes(table: Table, memory: parameter_memory.Memory | None,
-                       all_wait: bool) -> list[WriteFn]:
+                       write_all: bool) -> list[WriteFn]:
   """Makes the publisher's destinations for readers in other processes.
 
   A thread writes to each, so an update waits for the snapshot alone. With
-  `all_wait` actors wait for each update's parameters: none may be late.
+  `write_all` the table gets each update's parameters, as actors that wait need.
   """
-  writes = [table.write if all_wait or memory is None else on_demand(table)]
+  writes = [table.write if write_all or memory is None else on_demand(table)]
   if memory is not None:
     writes.insert(0, memory.write)
   return [NewestSender(write).write for write in writes]

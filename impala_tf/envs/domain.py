@@ -38,7 +38,7 @@ class Domain(NamedTuple):
 
   Attributes:
     forms: how its levels are written, for messages and checks. A placeholder,
-      as in 'atari/<game>', stands for any text that is not empty.
+      as in `atari/<game>`, stands for any text that is not empty.
     check: function that raises ConfigError for an unknown level or a missing
       simulator, of which it imports none. Its argument is the level's name
       without the domain, 'pong' for 'atari/pong' and '' for 'catch'.

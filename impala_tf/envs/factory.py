@@ -138,7 +138,7 @@ def check_levels(config: config_lib.Config) -> None:
 def _check_options(level: str, config: config_lib.Config) -> None:
   check_level(level)
   domain = known_domain(level)
-  for name, value, is_taken, problem, hint in (
+  for name, value, trait, problem, hint in (
       ('EnvironmentConfig.kwargs', config.environment.kwargs, 'takes_kwargs',
        'takes no arguments; leave it out',
        '; other settings are in AtariConfig, DmlabConfig and VizdoomConfig'),
@@ -146,9 +146,9 @@ def _check_options(level: str, config: config_lib.Config) -> None:
        'has_info', "has no info to find them in; set it to ''", ''),
       ('AgentConfig.instruction_length', config.agent.instruction_length,
        'has_instructions', 'gives no instructions; set it to 0', '')):
-    if value and not getattr(domain, is_taken):
+    if value and not getattr(domain, trait):
       others = sorted(
-          other for other, row in DOMAINS.items() if getattr(row, is_taken))
+          other for other, row in DOMAINS.items() if getattr(row, trait))
       raise config_lib.ConfigError(
           f'{name} is {value!r}, but {level} {problem} (those that do are of '
           f'{", ".join(others)}{hint})')

@@ -110,7 +110,7 @@ class Distribution(abc.ABC):
 class Categorical(Distribution):
   """A choice of one of A actions, int32.
 
-  Logits are unnormalised log-probabilities [A], -inf for an illegal action.
+  Logits are unnormalised log-probabilities [A]; see `mask_logits`.
   """
   num_actions: int
   action_shape = ()

@@ -152,7 +152,7 @@ class Member:
     """Makes a decision; raises OSError if it could not be recorded."""
     updates = int(self._learner.num_updates.numpy())
     self._checkpointer.save(updates)
-    event = self._make_event(updates)
+    event = self._exploit_and_explore(updates)
     populations.append_event(self._run_dir, event)
     logging.info('Decision %d at %d frames: score %.3f, %s %s %s',
                  event.evolution, event.frames, event.score,
@@ -162,7 +162,7 @@ class Member:
     self._unpublished = event
     self._publish()
 
-  def _make_event(self, updates: int) -> populations.Event:
+  def _exploit_and_explore(self, updates: int) -> populations.Event:
     """Compares with a partner, copies a better one; returns the decision."""
     names = self._options.member_names
     evolution = int(self._state.evolution.numpy()) + 1
@@ -175,8 +175,9 @@ class Member:
     partner, other, copied = '', None, None
     if others:
       partner = rules.draw_partner(others, rng)
-      other, copied = compare(self._run_dir, partner, score,
-                              self._options.copy_margin, f'copied-{evolution}')
+      other, copied = copy_better(
+          self._run_dir, partner, score, self._options.copy_margin,
+          f'copied-{evolution}')
     before = self._values()
     after = before
     if copied and other:
@@ -244,8 +245,8 @@ class Member:
         *(f'copied-{i}' for i in range(oldest, event.evolution + 1))})
 
 
-def compare(run_dir: str, partner: str, score: float, margin: float, target: str
-           ) -> tuple[populations.Published | None, str | None]:
+def copy_better(run_dir: str, partner: str, score: float, margin: float,
+                target: str) -> tuple[populations.Published | None, str | None]:
   """Reads a partner's publication, and copies its parameters if it is better.
 
   Returns the publication, or None; and `target`, the name for the copy, or None

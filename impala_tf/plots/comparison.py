@@ -30,12 +30,12 @@ class Pair(NamedTuple):
   runs: list[results_lib.Result]  # Likewise of the sweep.
 
   @property
-  def returns(self) -> tuple[float, ...]:
-    """Final returns: best member, best run, mean of members, mean of runs."""
+  def returns(self) -> np.ndarray:
+    """Final returns, float [2, 2]: best and mean of members; those of runs."""
     members, runs = (
         np.array([result.final_return for result in results], np.float64)
         for results in (self.members, self.runs))
-    return members[0], runs[0], members.mean(), runs.mean()
+    return np.array([[members[0], members.mean()], [runs[0], runs.mean()]])
 
 
 def pairs(population_dir: str, sweep_dir: str) -> Pairs:
@@ -73,26 +73,24 @@ def _finished(path: str) -> dict[tuple, list[results_lib.Result]]:
 def table(found: Pairs) -> str:
   """Returns a table of pairs' returns, with each task's mean and t interval."""
   rows = []
-
-  def add(title, seed, member, setting, returns, differences, numbers):
-    best, run, members, runs = (f'{value:.2f}' for value in returns)
-    rows.append([title, seed, best, member, run, setting, differences[0],
-                 members + numbers[0], runs + numbers[1], differences[1]])
-
   for title, seeds in found.items():
     returns = np.array([pair.returns for pair in seeds])
-    differences = returns[:, ::2] - returns[:, 1::2]
-    for pair, of_pair in zip(seeds, differences):
-      add(title, str(pair.seed), pair.members[0].run.setting,
-          pair.runs[0].run.setting, pair.returns,
-          [f'{difference:+.2f}' for difference in of_pair],
-          [f' ({len(results)})' for results in (pair.members, pair.runs)])
+    differences = returns[:, 0] - returns[:, 1]
+    for pair, (best, mean) in zip(seeds, differences):
+      (member, members), (run, runs) = pair.returns
+      rows.append([
+          title, str(pair.seed), f'{member:.2f}', pair.members[0].run.setting,
+          f'{run:.2f}', pair.runs[0].run.setting, f'{best:+.2f}',
+          f'{members:.2f} ({len(pair.members)})',
+          f'{runs:.2f} ({len(pair.runs)})', f'{mean:+.2f}'])
     band = intervals.t_band(differences, [''] * len(seeds), _CONFIDENCE)
     texts = [f'{centre:+.2f}' for centre in band.centre]
     if band.low is not None and band.high is not None:
       texts = [f'{text} ({low:+.2f} to {high:+.2f})'
                for text, low, high in zip(texts, band.low, band.high)]
-    add(f'**{title}**', 'mean', '', '', returns.mean(axis=0), texts, ['', ''])
+    (member, members), (run, runs) = returns.mean(axis=0)
+    rows.append([f'**{title}**', 'mean', f'{member:.2f}', '', f'{run:.2f}', '',
+                 texts[0], f'{members:.2f}', f'{runs:.2f}', texts[1]])
   return suite_tables.table(
       ['task', 'seed', 'best member', 'member', 'best run', 'setting',
        'difference', 'all members', 'all runs', 'difference'], rows)

@@ -121,8 +121,6 @@ def make(announced: config_lib.Config, endpoint: control_lib.Endpoint,
 def _make_reader(parts: LearnerParts, sharing: control_lib.Sharing,
                  frames_per_update: int) -> batches_lib.BatchReader:
   config, link = parts.config, parts.link
-  address, agent = sharing
-  shared = None if address is None else (address, agent)
   recompute = None
   if config.chain_unrolls is not None and config.replay.core_state != 'stored':
     # With another agent: the reader's thread runs it while the learner changes
@@ -136,13 +134,13 @@ def _make_reader(parts: LearnerParts, sharing: control_lib.Sharing,
   reader = functools.partial(
       batches_lib.BatchReader,
       transport.make_batches(config, parts.spec, parts.address, parts.refusals,
-                             shared, recompute, first_version),
+                             sharing, recompute, first_version),
       parts.prepare, parts.refusals)
   if link is None or not parts.learners.is_chief:  # All wait for its batch.
     return reader()
   return reader(
-      functools.partial(
+      must_pause=functools.partial(
           shared_replay.must_pause, link,
           lambda: int(parts.state.learner.num_frames.numpy()),
           frames_per_update, config.experiment.total_frames),
-      lambda: link.problem)
+      problem=lambda: link.problem)

@@ -69,7 +69,7 @@ def start_actor(config: config_lib.Config, address: str, seed: int, task: int,
     if is_synchronous := config.actor.synchronisation != 'none':
       source = batched_a2c.NewerFetcher(fetcher)
     spec = experiment.make_unroll_spec(config, environment, agent)
-    writer = transport.make_writer(config, address, spec, task, *sharing)
+    writer = transport.make_writer(config, address, spec, task, sharing)
     actor: AnyActor
     if isinstance(environment, env_processes.Workers):
       actor = (dynamic_batching_actor.SynchronousDynamicActor if is_synchronous

@@ -108,7 +108,7 @@ def check(run_dir: str, episodes: int | None = None, seed: int = 0,
   config_path = gin_config.config_path(shipped.find_agent(run_dir))
   if not files.exists(config_path):
     raise config_lib.UserError(
-        f'{run_dir} holds no config.gin; is it the directory of a run?')
+        f'{run_dir} holds no config.gin; is it a run, or a shipped agent?')
   config_lib.check_range('--episodes', episodes, at_least=1)
   config_lib.check_range('--num_envs', num_envs, at_least=1)
   if not 0 <= seed < _MAX_SEED:
@@ -174,11 +174,11 @@ def play_in_turn(games: Games, config: config_lib.Config, levels: Sequence[str],
       result, interruption = _play(
           games, loaded, environment, episodes,
           config.experiment.evaluation_max_frames)
-      keep(result['level'], result)
       score = result.get('human_normalised_score')
       print(f'{result["mean"]:.2f}' +
             ('' if score is None else f' ({score:.1%} human-normalised)'),
             flush=True)
+      keep(result['level'], result)
       if result.get('episodes_cut'):
         print(f'  {result["episodes_cut"]} games were cut off after '
               f'{config.experiment.evaluation_max_frames:,} frames '

@@ -88,7 +88,7 @@ class Learner:
         self._run_dir, self._config.optimizer.max_skipped_updates)
     log = training_log.TrainingLog(
         training_log.LogSettings(
-            self._run_dir, sys.maxsize,
+            self._run_dir, sys.maxsize,  # All unrolls are fresh.
             0. if options.in_process else options.log_interval_secs,
             num_envs=sizing.num_workers(self._config, sizing.fitted(
                 sizing.fit(self._config).actor.num_actors))),
@@ -118,17 +118,18 @@ def run_learner(config: config_lib.Config, endpoint: control_lib.Endpoint,
   sizing.set_threads(1)
   learner = Learner(config, endpoint.run_dir)
   table_name = learner.store.table_name
-  server, memory = transport.serve(
+  reverb_server, memory = transport.serve(
       config, config, learner.server.agent.published_variables,
       # The first stays empty: workers need no more than its name.
       [reverb.Table.queue(table_name, max_size=1),
        links.make_table(learner.store.parameters.size)],
       endpoint.port, replay_dir=None)
-  address = f'localhost:{server.port}'
+  address = f'localhost:{reverb_server.port}'
   publisher = Publisher(
       learner.store.parameters.copy,
       lambda version: learner.store.counts.num_frames,
-      weights.in_other_processes(weights.Table(address), memory, all_wait=True))
+      weights.in_other_processes(
+          weights.Table(address), memory, write_all=True))
   publisher.publish(learner.store.counts.num_updates)
   store = store_lib.find([table_name])
   assert store is not None  # It is this process's own.

@@ -31,15 +31,18 @@ from impala_tf.suites import levels as levels_lib
 
 
 class TrainingResult(NamedTuple):
-  """The state of a run at the end of `train`."""
+  """The state of a run, of which `frames` were learned, after `train`.
+
+  Attributes:
+    episode_return: mean return of the last 100 full episodes, or of all if
+      fewer have ended; None before the first.
+    best_checkpoint: path, without ending, of the checkpoint with the best mean
+      return of 100 full episodes; None before there is one.
+  """
   run_dir: str
-  frames: int  # Environment frames learned from.
+  frames: int
   updates: int
-  # Mean return of the last 100 full episodes, or of all if fewer have ended;
-  # None before the first.
   episode_return: float | None
-  # Path, without ending, of the checkpoint with the best mean return of 100
-  # full episodes; None before there is one.
   best_checkpoint: str | None
 
 

@@ -219,10 +219,10 @@ def _problem(section: str, option: str, sections: Sequence[str]) -> str | None:
   near, meant = _nearest(section, _OPTIONS), ''
   for wanted in (option, _nearest(option, _OPTIONS.get(near, ())),
                  _nearest(option, _ALL_OPTIONS)):
-    found = [name for name in sections if wanted in _OPTIONS[name]]
-    if found and not meant:  # The nearest section's, else any section's.
+    if found := [name for name in sections if wanted in _OPTIONS[name]]:
       meant = ' or '.join(f'{name}.{wanted}' for name in (
           [near] if near in found else found))
+      break  # The nearest section's, else any section's.
   hint = f'did you mean {meant}?' if meant else ''
   if section in _OPTIONS:
     options = ', '.join(_OPTIONS[section])

@@ -37,8 +37,7 @@ class MetricsWriter:
     from tensorboard.summary.writer import event_file_writer
     self._journal = line_log.open_for_appending(
         os.path.join(run_dir, FILE_NAME))
-    # An object store would get the whole file with each flush. TensorBoard's
-    # writer flushes by itself every two minutes.
+    # To a store each flush uploads the whole file; two minutes bring one anyway.
     self._flushes_each = not files.is_url(run_dir)
     self._events = event_file_writer.EventFileWriter(
         os.path.join(run_dir, 'tensorboard'))
@@ -57,10 +56,9 @@ class MetricsWriter:
   def _add_event(self, events: Any, row: Row):
     from tensorboard.compat.proto import event_pb2
     from tensorboard.compat.proto import summary_pb2
-    summary = summary_pb2.Summary()
-    for name, value in row.items():
-      if name != 'frames':
-        summary.value.add(tag=name, simple_value=value)
+    summary = summary_pb2.Summary(value=[
+        summary_pb2.Summary.Value(tag=name, simple_value=value)
+        for name, value in row.items() if name != 'frames'])
     events.add_event(event_pb2.Event(
         wall_time=time.time(), step=row['frames'], summary=summary))
     if self._flushes_each:

@@ -1,5 +1,6 @@
 """The live progress line, made from the rows of `metrics.jsonl`."""
 
+import contextlib
 import datetime
 import logging
 import math
@@ -195,7 +196,9 @@ class NewestRow:
       logging.warning('Progress cannot be read: %s', error)
 
   def show(self, line: ProgressLine) -> None:
-    row = self._read_meanwhile() if self._is_remote else self._read()
+    row = None
+    with contextlib.suppress(OSError):  # The next poll reads again.
+      row = self._read_meanwhile() if self._is_remote else self._read()
     for remark in self._new_remarks():
       self._remarks.add(remark)
       logging.warning('%s', remark.decode(errors='replace'))

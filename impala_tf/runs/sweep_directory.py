@@ -124,7 +124,7 @@ class SweepDirectory:
 
 
 def _key(run: plan_lib.Run) -> tuple:
-  return run[:-1]
+  return run.task, run.variant, run.setting, run.seed
 
 
 def _check(path: pathlib.Path, config: plan_lib.SweepConfig,

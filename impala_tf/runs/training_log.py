@@ -75,9 +75,8 @@ class EpisodeWindow:
     self._values: dict[str, collections.deque[float]] = collections.defaultdict(
         lambda: collections.deque(maxlen=size))
     self._size = size
-    self._num_envs = num_envs
-    self._num_left_out = num_envs if is_resumed else 0
-    self.num_episodes = 0
+    self._num_envs = 0 if is_resumed else num_envs
+    self.num_episodes = -num_envs if is_resumed else 0  # Left out below 0.
 
   def add(self, is_first: np.ndarray, episode_return: np.ndarray,
           columns: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -87,8 +86,7 @@ class EpisodeWindow:
     earlier unroll and counted there. Returns are raw; columns are by name.
     Returns `is_first` of the episodes that the window now has.
     """
-    is_known = is_first & np.isfinite(episode_return) & (
-        self.num_episodes >= self._num_left_out)
+    is_known = is_first & np.isfinite(episode_return) & (self.num_episodes >= 0)
     for name, values in {'episode_return': episode_return, **columns}.items():
       self._values[name].extend(
           values[is_known & (values != metrics_lib.MISSING)].tolist())
@@ -311,7 +309,7 @@ class TrainingLog:
         **self.learner.hyperparameters.row(),
         **self.gauges(),
         'checkpoints_failed': self.failed_saves,
-        'episodes': self._episodes.num_episodes,
+        'episodes': max(0, self._episodes.num_episodes),
         'episodes_lost': self._num_lost,
         **self._episodes.means(),
     }

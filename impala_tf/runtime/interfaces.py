@@ -17,7 +17,7 @@ class Learner(Protocol):
   hyperparameters: hyperparameters_lib.Hyperparameters
 
   def update(self, batch: Any) -> dict[str, Any]:
-    """Learns from one batch; returns metrics, including 'gradient_norm'."""
+    """Learns from one batch; returns metrics, such as 'gradient_norm'."""
 
 
 class Fetcher(Protocol):

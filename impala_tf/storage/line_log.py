@@ -156,13 +156,14 @@ def open_for_reading(path: str) -> Reader:
 
 
 def parsed(path: str, lines: Sequence[bytes],
-           loads: Callable[[str], Any] = json.loads) -> list[Any]:
+           loads: Callable[[str], Any] = lambda text: dict(json.loads(text))
+           ) -> list[Any]:
   """Parses lines of a log; raises UserError where `loads` raises ValueError."""
   records = []
   for line in lines:
     try:
       records.append(loads(line.decode()))
-    except (ValueError, RecursionError) as error:  # Of `decode`, too.
+    except (RecursionError, TypeError, ValueError) as error:  # Of `decode`, too
       raise config_lib.UserError(
           f'{path} is damaged ({files.one_line(error)}); repair the line '
           f'{line[:40]!r}, or remove it') from error

@@ -197,18 +197,18 @@ def runs(config: SweepConfig) -> list[Run]:
   So the results of an unfinished sweep can be compared, too. Runs that share a
   replay follow one another.
   """
-  chosen = settings(config)
+  chosen, share = settings(config), bool(config.sharing_variants)
   seeds = range(config.first_seed, config.first_seed + config.num_seeds)
-  combined = list(itertools.product(enumerate(chosen, 1), enumerate(
-      itertools.product(seeds, config.tasks, config.variants))))
-  if share := bool(config.sharing_variants):
-    combined.sort(key=lambda pair: pair[1][0])
+  places = list(itertools.product(seeds, config.tasks, config.variants))
+  pairs = (itertools.product(places, chosen) if share else
+           ((place, name) for name in chosen for place in places))
+  agents = {name: i for i, name in enumerate(chosen, start=1)}
   return [
-      Run(task, variant, setting, seed, {
-          **config.fixed, **chosen[setting], **config.variants[variant],
+      Run(task, variant, name, seed, {
+          **config.fixed, **chosen[name], **config.variants[variant],
           # Agents with the same weights and games would be less than many.
-          _SEED: (seed - 1) * len(chosen) + i if share else seed})
-      for (i, setting), (_, (seed, task, variant)) in combined]
+          _SEED: (seed - 1) * len(chosen) + agents[name] if share else seed})
+      for (seed, task, variant), name in pairs]
 
 
 class Member(Run):

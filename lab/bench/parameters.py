@@ -49,7 +49,7 @@ def _publish(config: config_lib.Config, port: int) -> None:
   publisher = weights.Publisher(
       weights.make_snapshot(variables), lambda version: version,
       weights.in_other_processes(
-          weights.Table(f'localhost:{server.port}'), memory, all_wait=False))
+          weights.Table(f'localhost:{server.port}'), memory, write_all=False))
   versions = itertools.count(1)
   publisher.publish(next(versions))  # The first traces a graph.
 

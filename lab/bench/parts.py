@@ -13,6 +13,7 @@ from impala_tf import types
 from impala_tf.agents import acting as policy_lib
 from impala_tf.comms import packing
 from impala_tf.comms import sampling
+from impala_tf.comms import unroll_filter
 from impala_tf.core import actor as actor_lib
 from impala_tf.core import batches as batches_lib
 from impala_tf.core import experiment
@@ -166,9 +167,10 @@ def _make_batch(config: config_lib.Config, spec: types.Unroll):
   writer = queue_lib.UnrollWriter(address, spec)
   for unroll in record_unrolls(config, batch_size)[:batch_size]:
     writer.write(unroll)
+  packed = packing.Packing(spec)
   batch = next(iter(batches_lib.make_batches(
-      sampling.Source(address, queue_lib.QUEUE, batch_size),
-      packing.Packing(spec))))
+      sampling.Source(address, queue_lib.QUEUE, batch_size), packed,
+      unroll_filter.refusing(packed, 0, None))))
   # Its last unrolls count as replayed.
   return batch._replace(origin=types.Origin(
       tf.range(batch_size) >= config.num_fresh))

@@ -383,7 +383,8 @@ def test_arguments_that_do_not_fit_are_refused(recurrent_dir, simple_dir):
   _refused('no instruction', policy.act, np.zeros((2, 4)), instruction='go')
 
   policy = impala_tf.load_policy(recurrent_dir)
-  policy.act(np.zeros(4))
+  _refused('no instruction', policy.act, np.zeros((2, 4)), instruction='go')
+  policy.act(np.zeros(4))  # A refused call is forgotten.
   _refused(r'give it: act\(observation, reward=reward\)', policy.act,
            np.zeros(4))
   _refused('reward must be one number', policy.act, np.zeros(4), reward=[1, 2])

@@ -20,6 +20,7 @@ from impala_tf.roles import scores
 from impala_tf.runs import gin_config
 from impala_tf.runs import recorded_results
 from impala_tf.runtime import user_modules
+from tests.fixtures import full_disk
 from tests.fixtures import programs
 from tests.fixtures import reports
 from tests.fixtures import trained_runs
@@ -170,6 +171,15 @@ def test_game_is_cut_off_at_the_limit_that_a_binding_sets(
   assert report['returns'] == [0., 0., 0.] and report['episodes_cut'] == 3
   assert report['gin_binding'] == [_LIMIT] and report['episodes_left'] == 2
   assert '3 games were cut off after 4 frames' in capsys.readouterr().out
+
+
+def test_score_is_shown_though_it_cannot_be_kept(catch_run, play, capsys):
+  with full_disk.largest_file(100):
+    assert play(catch_run, '--episodes=8') == 1
+  captured = capsys.readouterr()
+  assert re.search(r'catch -?[01]\.\d\d\n', captured.out)
+  assert captured.err.startswith('error: [Errno 27] File too large')
+  assert captured.err.count('\n') == 1
 
 
 @pytest.mark.usefixtures('modules_forgotten')

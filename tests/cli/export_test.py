@@ -4,6 +4,7 @@ import base64
 import http.server
 import json
 import os
+import re
 import threading
 
 import huggingface_hub
@@ -36,8 +37,9 @@ def test_exported_agent_is_played_like_its_run(run_dir, tmp_path, call, capsys):
   history.add(str(run_dir), command='train --import own.py')
   assert call(export.main, run_dir, output) == 0
   line = capsys.readouterr().out
-  assert line.startswith(
-      f'{output} holds ckpt-7 of {run_dir}, 4,321 frames, in 0.0 MB; try ')
+  assert re.match(re.escape(
+      f'{output} holds ckpt-7 of {run_dir}, 4,321 frames, in ') +
+      r'[1-9]\d? kB; try ', line)
   assert line.endswith(f' {output} --episodes=1 --import=FILE.py\n')
   assert {p.name for p in output.iterdir()} == {'config.gin', 'checkpoints'}
   assert [p.name for p in output.parent.iterdir()] == ['agent']
@@ -102,8 +104,7 @@ def test_agent_that_cannot_be_written_leaves_nothing(
     raise OSError('no space left')
 
   monkeypatch.setattr(saved, 'export_agent', fail)
-  with pytest.raises(OSError):
-    call(export.main, run_dir, tmp_path / 'agent')
+  assert call(export.main, run_dir, tmp_path / 'agent') == 1
   assert [p.name for p in tmp_path.iterdir()] == ['run']
 
 

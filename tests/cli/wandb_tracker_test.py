@@ -92,7 +92,7 @@ def test_without_a_network_rows_are_kept_for_later(run_dir, tmp_path):
   assert calls('log') == [{'frames': 1}]
   line, = (run_dir / 'logs' / 'tracker.log').read_text().splitlines()
   assert 'does not answer (no answer within 60 s)' in line
-  assert f'wandb sync {run_dir}/wandb/offline-run-*' in line
+  assert f'wandb sync --append {run_dir}/wandb/offline-run-*' in line
 
 
 def test_run_that_could_not_begin_is_not_tracked(tmp_path):

@@ -46,12 +46,18 @@ def _serve_queue():
   return queue, _serve(queue)
 
 
-def _reader(address, num_unrolls=B, replay=None, in_order=True, **wanted):
-  """Makes a reader of a queue's batches; `wanted` is for `make_batches`."""
-  refusals = wanted.get('refusals')
+def _reader(address, num_unrolls=B, replay=None, in_order=True, fingerprint=0,
+            refusals=None, agent=None, first_version=None):
+  """Makes a reader of a queue's batches, of unrolls that meet conditions."""
+  packed = packing.Packing(unrolls.spec())
+  is_taken = unroll_filter.refusing(packed, fingerprint, refusals, agent,
+                                    must_be_finite=first_version is None)
+  if first_version is not None:
+    is_taken = unroll_filter.of_one_version(
+        packed, is_taken, first_version, num_unrolls, refusals)
   return batches_lib.BatchReader(batches_lib.make_batches(
       sampling.Source(address, queue_lib.QUEUE, num_unrolls, in_order),
-      packing.Packing(unrolls.spec()), replay, **wanted),
+      packed, is_taken, replay),
       refusals=refusals if isinstance(refusals, unroll_filter.Refusals)
       else None)
 
@@ -164,9 +170,10 @@ def test_no_unroll_is_lost_that_comes_as_reverb_stops_waiting(
   address = _serve(*(
       reverb.Table.queue(name, 64, signature=packing.Packing(spec).signature)
       for name in names))
+  packed = packing.Packing(spec)
   readers = [batches_lib.BatchReader(batches_lib.make_batches(
-      sampling.Source(address, name, batch_size, in_order),
-      packing.Packing(spec))) for name in names]
+      sampling.Source(address, name, batch_size, in_order), packed,
+      unroll_filter.refusing(packed, 0, None))) for name in names]
   writers = [queue_lib.UnrollWriter(address, spec, (name,)) for name in names]
 
   def write_all(of_queue):

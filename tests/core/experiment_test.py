@@ -109,7 +109,7 @@ def test_priorities_have_the_configs_exponents(monkeypatch):
   assert options.prioritized.priority_exponent == .25
   monkeypatch.setattr(transport.batches_lib, 'make_batches',
                       lambda *arguments: arguments)
-  join = transport.make_batches(config, unrolls.spec(), 'localhost:0')[2]
+  join = transport.make_batches(config, unrolls.spec(), 'localhost:0')[3]
   assert join.__self__.correction == .75
 
 

@@ -39,9 +39,9 @@ def _publisher(address, variables, frames_at=lambda version: 0,
       through(weights.Table(address)))
 
 
-def _background(memory, all_wait=False):
+def _background(memory, write_all=False):
   """Returns a `through` of threads that write to a memory and to the table."""
-  return lambda table: weights.in_other_processes(table, memory, all_wait)
+  return lambda table: weights.in_other_processes(table, memory, write_all)
 
 
 @contextlib.contextmanager
@@ -243,7 +243,7 @@ def test_table_gets_each_update_if_all_wait_for_it():
   learners, memory = _variables(1), parameter_memory.make(9)
   with _serving(learners, memory) as address:
     publisher = _publisher(
-        address, learners, through=_background(memory, all_wait=True))
+        address, learners, through=_background(memory, write_all=True))
     fetcher = weights.Fetcher(address, _variables(0), may_share=False)
     for version in range(5):
       publisher.publish(version)
@@ -256,7 +256,7 @@ def test_updates_do_not_wait_for_a_server_that_was_stopped():
     variables = unrolls.variables()
     memory = parameter_memory.make(weights.num_parameters(variables))
     publisher = _publisher(
-        address, variables, through=_background(memory, all_wait=True))
+        address, variables, through=_background(memory, write_all=True))
     publisher.publish(0)
     reader = parameter_memory.find([memory.table_name])
     process.send_signal(signal.SIGSTOP)

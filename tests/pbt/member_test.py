@@ -48,7 +48,7 @@ def test_better_member_whose_files_are_damaged_is_not_copied_and_named(
     (other / 'population' / f'published-3.{ending}').write_bytes(b'half')
   published = populations.Published(3, 100, 0.9, 'published-3', {})
   populations.publish(str(other), published)
-  assert member_lib.compare(
+  assert member_lib.copy_better(
       str(tmp_path / 'own'), 'other', 0.1, 0.05, 'copied-1') == (
           published, None)
   assert 'Member other is better, but cannot be copied' in caplog.text

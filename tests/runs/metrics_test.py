@@ -94,9 +94,10 @@ def test_rows_of_a_run_or_file_are_read_or_named_as_damaged(
   run_dir = str(tmp_path / run_dir)
   for form in run_dir, f'file://{run_dir}':
     assert metrics.read_rows(form) == [{'frames': 1}, {'frames': 2}]
-  path.write_text('{"frames": 1}\nnonsense\n{"frames": 2}\n')
-  with pytest.raises(config_lib.UserError, match=f'{path} is damaged'):
-    metrics.read_rows(run_dir)
+  for line in '[1, 2]', 'nonsense':
+    path.write_text(f'{{"frames": 1}}\n{line}\n{{"frames": 2}}\n')
+    with pytest.raises(config_lib.UserError, match=f'{path} is damaged'):
+      metrics.read_rows(run_dir)
   if path.name == metrics.FILE_NAME:
     with pytest.raises(config_lib.UserError, match=f'{path} is damaged'):
       metrics.drop_rows_after(run_dir, 1)

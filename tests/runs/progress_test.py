@@ -86,6 +86,17 @@ def test_rows_of_earlier_starts_are_not_shown(tmp_path, capsys):
     assert ('frames' in shown) == ('evaluated 7.00' in shown) == is_shown
 
 
+def test_rows_that_cannot_be_read_now_are_read_later(tmp_path, capsys):
+  path = tmp_path / 'metrics.jsonl'
+  newest, line = progress.NewestRow(str(tmp_path)), _line()
+  path.mkdir()
+  newest.show(line)
+  path.rmdir()
+  path.write_text(json.dumps({**_ROW, 'secs': 1.}) + '\n')
+  newest.show(line)
+  assert 'frames' in capsys.readouterr().out
+
+
 @pytest.mark.parametrize('in_process, has_callbacks', [
     (False, False), (True, False), (False, True)])
 def test_terminal_has_a_live_line_unless_it_may_have_a_prompt(

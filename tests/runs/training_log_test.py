@@ -52,6 +52,7 @@ def test_mean_of_a_full_window_leaves_out_as_many_games_as_environments():
       rows.append(window.means().get('episode_return'))
     assert means == [None, None, None, None, 3.5, 4.5]
     assert rows[:len(first_rows)] == first_rows
+    assert window.num_episodes == (3 if is_resumed else 6)
 
 
 def test_update_without_unrolls_of_a_kind_says_nothing_of_it():

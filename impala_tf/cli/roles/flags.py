@@ -59,7 +59,7 @@ def make_parser(description: str) -> argparse.ArgumentParser:
                       help='longest wait for a peer, at any time '
                       '(default: %(default)g)')
   parser.add_argument('--seed', type=int, help='actor, evaluator: of games and '
-                      'actions (default: another each time)')
+                      'actions (default: another each time; evaluator: --task)')
   parser.add_argument('--profile', action='store_true',
                       help='learner, actor: record what time goes to, in '
                       '--run_dir')

@@ -140,5 +140,6 @@ def run_evaluator(args: argparse.Namespace) -> None:
   is_free = args.supervised or files.is_url(output)
   with contextlib.nullcontext() if is_free else run_directory.locking(
       output, f'another evaluator writes to {output}; give another --output'):
-    evaluation.run_evaluator(config, args.address, output,
-                             args.seed or args.task, learner.poll, on_row)
+    evaluation.run_evaluator(
+        config, args.address, output,
+        args.task if args.seed is None else args.seed, learner.poll, on_row)

@@ -148,7 +148,7 @@ def run_learner(args: argparse.Namespace) -> int:
             f'{numbers if addresses else f"0 to {last}"}', flush=True)
     with progress.ProgressLine(config) as line:
       signum = _learn(args, config, run_dir, line.show)
-  if signum is not None and args.task:  # It may not be written yet.
+  if signum is not None and not is_chief:  # It may not be written yet.
     print('Stopped; learner 0 writes the checkpoint')
     return 128 + signum
   return program.conclude(run_dir, signum)
