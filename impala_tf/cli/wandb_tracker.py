@@ -63,7 +63,7 @@ class Tracker:
     except Exception as error:  # No network, no account, no permission.
       print(f'Weights & Biases does not answer ({files.one_line(error)}); '
             'going on offline: `wandb sync --append '
-            f'{directory}/wandb/offline-run-*` sends the rows later', flush=True)
+            f'{directory}/wandb/offline-run-*` sends rows later', flush=True)
       wandb.teardown()  # What failed would keep the id in use.
       return wandb.init(**how, mode='offline',
                         settings=wandb.Settings(console='off'))
