@@ -44,6 +44,11 @@ def test_editors_and_type_checkers_see_the_same_names():
   assert seen == impala_tf._API
 
 
+def test_citation_names_this_version():
+  version = f'\nversion: {impala_tf.__version__}\n'
+  assert version in (ROOT / 'CITATION.cff').read_text()
+
+
 def test_trained_agent_plays_pong_as_ever():
   # With every version of TensorFlow.
   agents = ROOT / 'testdata' / 'agents'

@@ -72,13 +72,7 @@ def _parse_args() -> argparse.Namespace:
                       'stopped (default: what the run was trained on)')
   parser.add_argument('--levels', help='play only these of --suite: '
                       'atari/pong,atari/breakout')
-  args = parser.parse_args()
-  if args.video:
-    args.video = video_lib.check_path(args.video)
-  config_lib.check_range('--video_secs', args.video_secs, above=0)
-  if args.video_secs is not None and not args.video:
-    raise config_lib.UserError('--video_secs is for --video; leave it out')
-  return args
+  return parser.parse_args()
 
 
 @program.returning_exit_code
@@ -156,6 +150,11 @@ def _output(args: argparse.Namespace, suite: suite_lib.Suite | None) -> str:
     raise config_lib.UserError(
         f'--output is the JSON, and {output} the table beside it; choose '
         'another ending')
+  if args.video:
+    args.video = video_lib.check_path(args.video)
+  config_lib.check_range('--video_secs', args.video_secs, above=0)
+  if args.video_secs is not None and not args.video:
+    raise config_lib.UserError('--video_secs is for --video; leave it out')
   return files.check_writable(output, '--output')
 
 

@@ -51,7 +51,8 @@ class Turns(batch.Turns):
 
   def choose(self, waiting: Sequence[str]) -> str:
     for name in waiting:
-      with contextlib.suppress(config_lib.UserError, OSError):  # It says it.
+      # The member will say it.
+      with contextlib.suppress(config_lib.UserError, OSError):
         for row in self._rows[name].new_rows()[-1:]:
           self._frames[name] = row['frames']
     return min(waiting, key=lambda name: (

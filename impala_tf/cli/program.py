@@ -27,7 +27,8 @@ def run(action: Callable[[], int | None]) -> int:
   except config_lib.UserError as error:
     _complain(error)
     return child.BAD_INPUT
-  except (program_lib.RunFailed, environment.SimulatorError, OSError) as error:
+  except (program_lib.RunFailed, environment.SimulatorError, ConnectionError,
+          files.RemoteError) as error:
     # The user's code has the mistake.
     if isinstance(error, environment.SimulatorError) and error.__cause__:
       traceback.print_exception(error.__cause__)

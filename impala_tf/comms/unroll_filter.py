@@ -89,8 +89,8 @@ def refusing(packed: packing.Packing, fingerprint: int,
              is_shared: bool = False, must_be_finite: bool = True) -> TakesFn:
   """Makes a predicate that accepts unrolls of a config and, if given, an agent.
 
-  `refusals` counts the others, if given; so, with `must_be_finite`, those with
-  NaN or infinity. `is_shared`: several agents write to the table.
+  `refusals` counts the others, if given. `must_be_finite` refuses NaN and
+  infinity. `is_shared` is whether several agents write to the table.
   """
 
   def note(sender, of_agent, is_known, is_own):

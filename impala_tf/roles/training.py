@@ -31,7 +31,7 @@ from impala_tf.suites import levels as levels_lib
 
 
 class TrainingResult(NamedTuple):
-  """The state of a run, of which `frames` were learned, after `train`.
+  """The state of a run after `train`; `frames` are environment frames.
 
   Attributes:
     episode_return: mean return of the last 100 full episodes, or of all if

@@ -37,7 +37,7 @@ class MetricsWriter:
     from tensorboard.summary.writer import event_file_writer
     self._journal = line_log.open_for_appending(
         os.path.join(run_dir, FILE_NAME))
-    # To a store each flush uploads the whole file; one comes every two minutes.
+    # A store would get the whole file each time. It flushes by itself, too.
     self._flushes_each = not files.is_url(run_dir)
     self._events = event_file_writer.EventFileWriter(
         os.path.join(run_dir, 'tensorboard'))

@@ -94,8 +94,6 @@ def time_budget(config: config_lib.Config, run_dir: str) -> dict[str, float]:
   update_secs = (rows[-1]['secs'] - rows[0]['secs']) / updates
   budget = {name: statistics.fmean(times[name] for times in hop_times)
             for name in hop_times[0]}
-  for name in budget.keys() & {'write', 'queue_full'}:
-    budget[name] /= 2  # Unrolls go in turn: on average after half of the time.
   playing_secs = sum(budget.values())
   budget['in the queue'] = (
       mean_of('queue_occupancy') * config.learner.queue_capacity

@@ -196,10 +196,11 @@ class NewestRow:
       logging.warning('Progress cannot be read: %s', error)
 
   def show(self, line: ProgressLine) -> None:
-    row = None
-    with contextlib.suppress(OSError):  # The next poll reads again.
+    row, remarks = None, []
+    with contextlib.suppress(config_lib.UserError, OSError):  # For this poll.
       row = self._read_meanwhile() if self._is_remote else self._read()
-    for remark in self._new_remarks():
+      remarks = self._new_remarks()
+    for remark in remarks:
       self._remarks.add(remark)
       logging.warning('%s', remark.decode(errors='replace'))
     if row:

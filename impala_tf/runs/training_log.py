@@ -90,7 +90,8 @@ class EpisodeWindow:
     for name, values in {'episode_return': episode_return, **columns}.items():
       self._values[name].extend(
           values[is_known & (values != metrics_lib.MISSING)].tolist())
-    self.num_episodes += int(np.sum(is_first))
+    total = self.num_episodes + int(np.sum(is_first))
+    self.num_episodes = total if self.num_episodes >= 0 else min(total, 0)
     return is_known
 
   @property

@@ -104,7 +104,8 @@ def test_agent_that_cannot_be_written_leaves_nothing(
     raise OSError('no space left')
 
   monkeypatch.setattr(saved, 'export_agent', fail)
-  assert call(export.main, run_dir, tmp_path / 'agent') == 1
+  with pytest.raises(OSError):
+    call(export.main, run_dir, tmp_path / 'agent')
   assert [p.name for p in tmp_path.iterdir()] == ['run']
 
 

@@ -31,17 +31,15 @@ def test_hops_add_up_to_the_policy_lag_and_the_update(tmp_path, capsys):
     if not i:  # It was too soon to write.
       profiling.show_time_budget(CONFIG, str(tmp_path))
       assert 'No time budget' in capsys.readouterr().out
-    writer.add_unroll(
-        {'environment': stepping, 'inference': 0.2, 'queue_full': 0.4})
+    writer.add_unroll({'environment': stepping, 'inference': 0.2})
   budget = profiling.time_budget(CONFIG, str(tmp_path))
   assert budget == pytest.approx({
       # Means over two unrolls of each actor.
       'environment': 0.2, 'inference': 0.1,
-      'queue_full': 0.1,  # All have gone after 0.2 s.
       # 4 unrolls, half of a batch's new ones, so half of an update's time.
       'in the queue': 0.1,
       # A lag of 5 updates is 1 s, of which the rest is left.
-      'batching': 0.5,
+      'batching': 0.6,
       'learning': 0.12})
   assert list(budget)[-3:] == ['in the queue', 'batching', 'learning']
   for _ in range(2):  # Also if there is none.
