@@ -122,6 +122,8 @@ def findings(path: str) -> Iterator[str]:
 
 def main(paths: Sequence[str]) -> int:
   """Prints the findings in files and directories; returns the exit code."""
+  for path in paths:
+    pathlib.Path(path).stat()  # Raises FileNotFoundError.
   files = [file for path in map(pathlib.Path, paths)
            for file in (sorted(path.rglob('*')) if path.is_dir() else [path])
            if file.suffix in ('.py', '.md', '.gin')]

@@ -45,7 +45,7 @@ def main() -> None:
       ', '.join([args.config, *args.gin_binding]), args.config,
       args.gin_binding)
   user_modules.load(args.modules)
-  factory.check_level(setting.config().environment.level)
+  factory.check_levels(setting.config())
   quiet.warn()
   result = measure.run(setting, args.seconds)
   report.show(result)

@@ -10,6 +10,8 @@ import itertools
 import threading
 import time
 
+import reverb
+
 from impala_tf import config as config_lib
 from impala_tf import types
 from impala_tf.core import batches as batches_lib
@@ -19,6 +21,7 @@ from impala_tf.core import queue as queue_lib
 from impala_tf.core import transport
 from impala_tf.runtime import control as control_lib
 from impala_tf.runtime import sizing
+from lab.bench import measure
 from lab.bench import parts
 from lab.bench import worker
 
@@ -41,12 +44,18 @@ def _write(config: config_lib.Config, spec: types.Unroll, port: int) -> None:
   worker.serve(worker.repeatedly(write))
 
 
+def _serve(config: config_lib.Config, spec: types.Unroll, num_batches: int,
+           port: int) -> reverb.Server:
+  """Serves a queue with room for batches, and the replay if there is one."""
+  queue = queue_lib.make_queue(spec, num_batches * config.num_fresh)
+  replays = [transport.make_replay(config, spec)] if config.num_replayed else []
+  return queue_lib.make_server([queue, *replays], port)
+
+
 def _read(config: config_lib.Config, spec: types.Unroll, port: int) -> None:
   """Reads batches without pause, and measures their rate when asked."""
   # Larger than in a run, so that neither end waits for the other.
-  queue = queue_lib.make_queue(spec, _QUEUE_BATCHES * config.num_fresh)
-  replays = [transport.make_replay(config, spec)] if config.num_replayed else []
-  server = queue_lib.make_server([queue, *replays], port)
+  server = _serve(config, spec, _QUEUE_BATCHES, port)
   reader = batches_lib.BatchReader(transport.make_batches(
       config, spec, f'localhost:{server.port}'))
   num_batches = 0
@@ -76,7 +85,7 @@ def _drain(config: config_lib.Config, spec: types.Unroll, port: int) -> None:
   No writer takes any of the cores meanwhile.
   """
   number = _DRAINED_BATCHES * config.num_fresh
-  server = queue_lib.make_server([queue_lib.make_queue(spec, number)], port)
+  server = _serve(config, spec, _DRAINED_BATCHES, port)
   address = f'localhost:{server.port}'
   writer = transport.make_writer(config, address, spec)
   unrolls = itertools.cycle(parts.record_unrolls(config, 64))
@@ -92,8 +101,7 @@ def _drain(config: config_lib.Config, spec: types.Unroll, port: int) -> None:
     pass
   secs, cpu_secs = time.monotonic() - start, time.process_time() - cpu_start
   frames = (number * config.learner.unroll_length *
-            (config.atari.action_repeats
-             if config.environment.level.startswith('atari/') else 1))
+            measure.frames_per_step(config))
   print(f'{frames / secs:,.0f} frames/s, {cpu_secs / secs:.2f} cores busy, '
         f'{frames / cpu_secs:,.0f} frames/s a core')
 

@@ -10,6 +10,7 @@ from impala_tf.runtime import cores as cores_lib
 from impala_tf.runtime import ports
 from impala_tf.runtime import sizing
 from impala_tf.runtime import user_modules
+from impala_tf.suites import levels
 from lab.bench import speedups
 from lab.bench import training
 from lab.bench import worker
@@ -122,7 +123,7 @@ def run(setting: Setting, secs: float) -> Result:
   cores = sizing.num_cores()
   if config.experiment.in_process:
     cores = 1  # Turns are taken.
-  is_atari = config.environment.level.startswith('atari/')
+  is_atari = levels.expand(config.environment.level)[0].startswith('atari/')
   with contextlib.ExitStack() as stack:
     run_ = training.TrainingRun(setting.config_path, setting.bindings)
     stack.callback(run_.close)
@@ -149,12 +150,13 @@ def run(setting: Setting, secs: float) -> Result:
       **summarise(config, cores, windows, costs, data_plane)}
 
 
-def _frames_per_step(config: config_lib.Config) -> int:
+def frames_per_step(config: config_lib.Config) -> int:
   """Returns the number of environment frames in an agent step."""
   sections: Mapping[str, Any] = {
       'atari': config.atari, 'dmlab': config.dmlab,
       'dmlab30': config.dmlab, 'vizdoom': config.vizdoom}
-  section = sections.get(config.environment.level.split('/')[0])
+  first = levels.expand(config.environment.level)[0]
+  section = sections.get(first.split('/')[0])
   return section.action_repeats if section else 1
 
 
@@ -164,7 +166,7 @@ def updates_per_sec(config: config_lib.Config,
   steps_per_update = (config.learner.num_learners * config.num_fresh
                       * config.learner.unroll_length)
   return (window.frames / window.secs / steps_per_update
-          / _frames_per_step(config))
+          / frames_per_step(config))
 
 
 def summarise(config: config_lib.Config, cores: int,
@@ -180,7 +182,7 @@ def summarise(config: config_lib.Config, cores: int,
     data_plane_steps_per_sec: agent steps a second of the data plane alone, one
       entry a measurement.
   """
-  frames_per_step = _frames_per_step(config)
+  step_frames = frames_per_step(config)
   parts = {name: statistics.fmean(cost[name] for cost in costs)
            for name in PARTS if name in costs[0]}
   total = sum(parts[name] for name in ACTOR_PARTS + LEARNER_PARTS)
@@ -188,15 +190,15 @@ def summarise(config: config_lib.Config, cores: int,
       sum(getattr(window, name) for window in windows)
       for name in ('frames', 'secs', 'stolen_secs', 'busy_secs'))
   cpu_ms_per_step = {
-      role: sum(w.cpu_secs[role] for w in windows) * frames_per_step
+      role: sum(w.cpu_secs[role] for w in windows) * step_frames
             / frames * 1e3
       for role in windows[0].cpu_secs}
   whole = sum(cpu_ms_per_step.values())
   speed = frames / secs
   stolen_share = stolen_secs / secs / cores
-  own_share = whole / 1e3 * speed / frames_per_step / cores
+  own_share = whole / 1e3 * speed / step_frames / cores
   # Without the cores that the host takes for others.
-  allowed = cores * (1 - stolen_share) / total * 1e3 * frames_per_step
+  allowed = cores * (1 - stolen_share) / total * 1e3 * step_frames
   rows = [row for window in windows for row in window.rows]
   return {
       'machine': cores_lib.machine(),
@@ -213,13 +215,13 @@ def summarise(config: config_lib.Config, cores: int,
       'ratio': speed / allowed,
       'computed_frames_per_sec': {
           str(number): max(
-              speed / allowed * frames_per_step * _steps_per_sec(parts, number),
+              speed / allowed * step_frames * _steps_per_sec(parts, number),
               # The ratio holds what few busy cores lose to each other: more
               # cores give no less than was measured.
               speed if number >= cores else 0.)
           for number in _OTHER_CORES},
       'measured_secs': secs,
-      'cpu_secs_per_1000_frames': whole / frames_per_step,
+      'cpu_secs_per_1000_frames': whole / step_frames,
       'cpu_ms_per_step': cpu_ms_per_step,
       'extra_cpu_ms_per_step': {
           role: cpu_ms_per_step[role] - sum(parts[name] for name in names)
@@ -234,7 +236,7 @@ def summarise(config: config_lib.Config, cores: int,
       'learner_wait_share': statistics.fmean(
           row['learner_wait_share'] for row in rows),
       'data_plane_frames_per_sec':
-          statistics.fmean(data_plane_steps_per_sec) * frames_per_step,
+          statistics.fmean(data_plane_steps_per_sec) * step_frames,
   }
 
 

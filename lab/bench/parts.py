@@ -21,6 +21,7 @@ from impala_tf.core import queue as queue_lib
 from impala_tf.runtime import learner_group
 from impala_tf.runtime import precision
 from impala_tf.runtime import sizing
+from impala_tf.suites import levels
 from lab.bench import random_actions
 from lab.bench import worker
 
@@ -77,7 +78,8 @@ def _emulator(config: config_lib.Config) -> Part:
   ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
   ale = ale_py.ALEInterface()
   ale.setFloat('repeat_action_probability', 0.)
-  rom = ale_py.roms.get_rom_path(config.environment.level.split('/')[1])
+  rom = ale_py.roms.get_rom_path(
+      levels.expand(config.environment.level)[0].split('/')[1])
   assert rom is not None, 'levels are checked before'
   ale.loadROM(rom)
   actions = ale.getMinimalActionSet()

@@ -12,6 +12,7 @@ import sys
 
 import numpy as np
 
+from impala_tf.cli import command_line
 from impala_tf.cli import program
 from impala_tf.plots import intervals
 from impala_tf.plots import pictures
@@ -82,7 +83,11 @@ def draw():
 
 def main() -> None:
   """Writes the picture named on the command line."""
-  pictures.save(draw(), sys.argv[1])
+  parser = command_line.Parser(
+      prog='lab.figures.aggregate', description=__doc__)
+  parser.add_argument('picture', metavar='OUT.png')
+  path = parser.parse_args().picture
+  pictures.save(draw(), path)
 
 
 if __name__ == '__main__':

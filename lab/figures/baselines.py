@@ -135,6 +135,9 @@ def figure_4_table(sweep_dir: str, results: tables.Results) -> str:
       rows.append([task, variant, '0', *['–'] * 6])
       continue
     of_runs = [figures.rows_of(sweep_dir, r) for r in ended]
+    if not all(of_runs):
+      raise config_lib.UserError(
+          f'{sweep_dir} has no rows of {task}, {variant}; copy its runs, too')
     frames, secs = (sum(run[-1][name] - run[0][name] for run in of_runs)
                     for name in ('frames', 'secs'))
     lags = [lag for run in of_runs for row in run

@@ -52,7 +52,7 @@ def read(path: pathlib.Path
          ) -> tuple[list[results_lib.Result], list[results_lib.Result]]:
   """Reads finished and failed runs; raises UserError if none is finished."""
   try:
-    text = path.read_text(encoding='utf-8')
+    text = path.read_text(encoding='utf-8-sig')
   except OSError as error:
     raise config_lib.UserError(
         f'{path} cannot be read ({error.strerror}); is {path.parent} the '

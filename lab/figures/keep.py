@@ -61,7 +61,7 @@ def _kept(source: pathlib.Path, number: int) -> dict[pathlib.PurePath, str]:
     whole, names = [results_path], [
         pathlib.PurePath('runs', result.run.name)
         for result in results_lib.from_csv(
-            results_path.read_text(encoding='utf-8'))
+            results_path.read_text(encoding='utf-8-sig'))
         if result.status == results_lib.FINISHED]
   elif config_path.is_file():
     whole = [config_path, *source.glob('evaluation*.json')]

@@ -86,9 +86,10 @@ def _grouped(results: Results) -> list:
     changes = [binding for word in words
                if (binding := word.partition('--gin_binding=')[2])
                and not _UNSAID.match(binding)]
-    protocol = r.protocol.partition('training')[2]
+    protocol = '' if r.protocol == recorded_results.SAMPLED else (
+        f' ({r.protocol})')
     return (r.config, ', '.join(f'`{change}`' for change in changes),
-            f' (training{protocol})' if protocol else '',
+            protocol,
             '' if 'first' in protocol else f'{r.frames / 1e6:.3g}', r.task)
 
   groups: dict[tuple, list[recorded_results.Result]] = {}

@@ -12,8 +12,7 @@ gradients, clipping, RMSProp. OUT_DIR gets, for each:
     run.py          times them; needs Python >= 3.11, NumPy and JAX alone
 
 Variables are not written: `run.py` draws them anew by the same frozen generator
-of NumPy. Of TensorFlow's results there are all metrics and some elements of
-each variable.
+of NumPy. Of TensorFlow's results there are some elements of each variable.
 """
 
 import argparse
@@ -196,9 +195,8 @@ def _expected(step, unroll: types.Unroll, captured: list[tf.Variable],
   """Computes one update from drawn variables; returns TensorFlow's results."""
   for i, (variable, entry) in enumerate(zip(captured, entries)):
     variable.assign(run.draw(entry, first + i))
-  metrics = {name: value.numpy().ravel().tolist()
-             for name, value in step(unroll).items()}
-  return {'metrics': metrics, 'updates': [
+  step(unroll)
+  return {'updates': [
       run.sample(captured[i - first].numpy(), i).tolist() for i in updates]}
 
 
