@@ -37,3 +37,8 @@ def test_docstrings_and_comments_are_read(tmp_path):
   source = 'def f(x):\n  """A.\n\n  Args:\n    x: told.\n  """\n  x = "told"\n'
   assert len(_findings(tmp_path, f'{source}\n# told\n', 'm.py')) == 2
   assert len(_findings(tmp_path, 'told = 1\n# told', 'c.gin')) == 1
+
+
+def test_missing_path_is_no_success():
+  with pytest.raises(FileNotFoundError):
+    prose.main(['nowhere'])

@@ -77,6 +77,13 @@ def test_updates_are_of_the_fresh_steps_of_a_batch():
       config, _WINDOWS[1]) == pytest.approx(15_000 / 200)
 
 
+@pytest.mark.parametrize('level, frames', [
+    ('atari57', 4), ('catch,catch/mirrored', 1), ('dmlab30', 4)])
+def test_frames_of_a_step_are_those_of_the_levels(level, frames):
+  assert measure.frames_per_step(config_lib.Config(
+      environment=config_lib.EnvironmentConfig(level=level))) == frames
+
+
 def test_tables_show_the_numbers(result, capsys):
   report.show({'setting': 'a setting', 'peak_pss_mib': 1234.,
                'start_to_first_update_secs': 5.,

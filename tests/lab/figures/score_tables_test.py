@@ -78,6 +78,10 @@ def test_page_is_filled_between_its_comments_only():
   assert filled.endswith('|\n<!-- end of scores -->\nafter | old |\n')
   assert score_tables.filled(filled, [
       _result('catch', 'x.gin', 1e6, 1.)]) == filled
+  both = score_tables.filled(page, [
+      _result('catch', 'x.gin', 1e6, 1., protocol=protocol) for protocol in (
+          recorded_results.SAMPLED, recorded_results.DETERMINISTIC)])
+  assert both.count('`x.gin`') == 2 and '(evaluation, most probable' in both
 
 
 @pytest.mark.parametrize('page', [
