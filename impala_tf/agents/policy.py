@@ -72,8 +72,8 @@ class TrainedPolicy:
       The action as `step` of a Gymnasium environment takes it. It is an int for
       one discrete action, else a NumPy array; with leading [E] for a batch.
       Discrete actions count from 0: add `action_space.start` if that is
-      another. Continuous ones are clipped to their bounds, to -1 and 1 if
-      levels' differ, and not if `EnvironmentConfig.converted` is False.
+      another. Continuous ones are clipped to their bounds, or to -1 and 1 if
+      levels differ in them; not if `EnvironmentConfig.converted` is False.
 
     Raises UserError, in one line, if an argument does not fit.
     """

@@ -37,7 +37,7 @@ class MetricsWriter:
     from tensorboard.summary.writer import event_file_writer
     self._journal = line_log.open_for_appending(
         os.path.join(run_dir, FILE_NAME))
-    # A store would get the whole file each time. It flushes by itself, too.
+    # A store would get the whole file each time; the writer flushes by itself.
     self._flushes_each = not files.is_url(run_dir)
     self._events = event_file_writer.EventFileWriter(
         os.path.join(run_dir, 'tensorboard'))

@@ -192,12 +192,12 @@ class NewestRow:
   def _find(self) -> None:
     try:
       self._found = self._read()
-    except OSError as error:
+    except (config_lib.UserError, OSError) as error:
       logging.warning('Progress cannot be read: %s', error)
 
   def show(self, line: ProgressLine) -> None:
     row, remarks = None, []
-    with contextlib.suppress(config_lib.UserError, OSError):  # For this poll.
+    with contextlib.suppress(config_lib.UserError, OSError):  # Read next time.
       row = self._read_meanwhile() if self._is_remote else self._read()
       remarks = self._new_remarks()
     for remark in remarks:

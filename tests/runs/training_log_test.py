@@ -53,6 +53,10 @@ def test_mean_of_a_full_window_leaves_out_as_many_games_as_environments():
     assert means == [None, None, None, None, 3.5, 4.5]
     assert rows[:len(first_rows)] == first_rows
     assert window.num_episodes == (3 if is_resumed else 6)
+  window = training_log.EpisodeWindow(2, num_envs=3, is_resumed=True)
+  window.add(np.ones([5, 1], bool), np.zeros([5, 1]), {})
+  # All of a batch are left out, and none of them counts.
+  assert window.num_episodes == 0 and not window.means()
 
 
 def test_update_without_unrolls_of_a_kind_says_nothing_of_it():
