@@ -47,8 +47,7 @@ def _anchors(page):
 
 @pytest.mark.parametrize('page', [*_PAGES, *_REPORTS])
 def test_links_lead_somewhere(page):
-  links = re.findall(r'\]\(([^)\s]+)\)', _text(page))
-  for link in links:
+  for link in re.findall(r'\]\(([^)\s]+)\)', _text(page)):
     path, _, anchor = link.partition('#')
     if '://' in path:
       continue
@@ -105,8 +104,7 @@ def test_scripts_and_configs_that_are_named_exist(page):
   named = re.findall(
       r'\b((?:launch|configs|examples|lab)/[\w/]+\.(?:sh|gin|py|yaml|md)'
       r'|testdata/[\w./]*\w(?![\w*{./]))', _text(page))
-  missing = [path for path in named if not (_ROOT / path).exists()]
-  assert missing == []
+  assert [path for path in named if not (_ROOT / path).exists()] == []
 
 
 @pytest.mark.parametrize('page', _PAGES)
@@ -114,9 +112,8 @@ def test_gin_files_that_are_shown_can_be_loaded(page, tmp_path):
   for _, text in _blocks(page, 'gin'):
     path = tmp_path / 'shown.gin'
     path.write_text(text)
-    load = (gin_config.load_sweep if 'SweepConfig' in text
-            else gin_config.load)
-    load(str(path))
+    (gin_config.load_sweep if 'SweepConfig' in text
+     else gin_config.load)(str(path))
 
 
 def _shortened(command):

@@ -72,9 +72,8 @@ class Agent(tf.Module):
     self.has_action_mask = False
     self._feature_encoder: layers.Linear | None = None
     self.normaliser: layers.ObservationNormaliser | None = None
-    self._instruction_encoder = None
-    if config.instruction_length:
-      self._instruction_encoder = networks.InstructionEncoder(compiled)
+    self._instruction_encoder = (networks.InstructionEncoder(compiled)
+                                 if config.instruction_length else None)
     self._core = (
         networks.LSTMCore(config.lstm_size) if config.use_lstm else None)
     self._join: layers.Linear | None = None
@@ -233,8 +232,7 @@ class Agent(tf.Module):
     if core_state:
       last_actions = tf.concat(
           [core_state.last_action[tf.newaxis], actions[:-1]], axis=0)
-    outputs, _ = self._forward(env_outputs, last_actions, core_state)
-    return outputs
+    return self._forward(env_outputs, last_actions, core_state)[0]
 
   def memory_after(self, env_outputs: types.EnvOutput, actions: tf.Tensor,
                    core_state: CoreState) -> CoreState:

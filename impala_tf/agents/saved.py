@@ -38,7 +38,7 @@ def describe_agent(run_dir: str, agent: agent_lib.Agent,
   """
   directory = os.path.join(run_dir, checkpoint.DIRECTORY)
   files.make_directory(directory)
-  description = {
+  text = json.dumps({
       'num_actions': None,
       **dataclasses.asdict(agent.distribution),
       'observation_shape': list(observation_spec.shape),
@@ -52,8 +52,7 @@ def describe_agent(run_dir: str, agent: agent_lib.Agent,
                     else type(agent).__name__),
       'interface': dict(interface),
       'parameters': 'float16' if is_float16 else _DEFAULT_TYPE,
-  }
-  text = json.dumps(description, indent=2) + '\n'
+  }, indent=2) + '\n'
   _refuse_another(run_dir, json.loads(text))
   path = os.path.join(directory, _AGENT_FILE)
   if files.exists(path) and files.read(path) == text.encode():
@@ -80,9 +79,8 @@ def _refuse_another(run_dir: str, description: dict[str, Any]) -> None:
     return  # There is none, or it is damaged; it will be written again.
   if not checkpoint.newest_first(run_dir):
     return
-  new = {**description, **description['config']}
   changes = [f'{name} {old.get(name)!r} and not {value!r}'
-             for name, value in new.items()
+             for name, value in {**description, **description['config']}.items()
              if name not in ('config', 'interface', 'own_class')
              and value != old.get(name)]
   if changes:
@@ -160,15 +158,14 @@ def load_agent(run_dir: str,
               description.get('has_action_mask', False))
   learner = tf.Module()
   learner.num_frames = tf.Variable(0, dtype=tf.int64)
-  stored = agent
-  if description.get('parameters', _DEFAULT_TYPE) != _DEFAULT_TYPE:
-    stored = _rounded(agent)
+  is_rounded = description.get('parameters', _DEFAULT_TYPE) != _DEFAULT_TYPE
+  stored = _rounded(agent) if is_rounded else agent
   restored = checkpoint.restore({'agent': stored, 'learner': learner},
                                 checkpoint.find(run_dir, which), whole=False)
   if restored is None:
     raise config_lib.UserError(
         f'{run_dir} holds no checkpoint yet; train first')
-  if stored is not agent:
+  if is_rounded:
     for variable, value in zip(agent.variables, stored.values):
       variable.assign(tf.cast(value, variable.dtype))
   return LoadedAgent(agent, int(learner.num_frames), os.path.basename(restored),

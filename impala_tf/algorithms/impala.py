@@ -101,7 +101,7 @@ def loss_and_targets(
                    entropy_cost * entropy_loss)
   if unroll.origin and not isinstance(unroll.origin.weights, tuple):
     unroll_losses *= unroll.origin.weights
-  metrics = {
+  return types.LossOutput(tf.reduce_sum(unroll_losses), {
       'loss/total': unroll_losses,
       'loss/policy_gradient': policy_gradient_loss,
       'loss/baseline': baseline_loss,
@@ -113,9 +113,7 @@ def loss_and_targets(
       **_off_policy_metrics(
           log_rhos, distribution.kl_divergence(behaviour_logits, target_logits),
           config.clip_rho_threshold, is_played),
-  }
-  return (types.LossOutput(tf.reduce_sum(unroll_losses), metrics),
-          Targets(returns.vs, mask))
+  }), Targets(returns.vs, mask)
 
 
 def _explained_variance(vs: tf.Tensor, values: tf.Tensor,

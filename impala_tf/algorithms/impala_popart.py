@@ -54,11 +54,10 @@ def loss(agent: agent_lib.Agent, unroll: types.Unroll,
           baseline=popart.denormalise(outputs.baseline, moments, task)),
       agent.distribution, unroll, config.impala, hyperparameters.entropy_cost,
       value_scale=tf.gather(scales, task), select=select)
-  metrics = {**output.metrics,
-             'popart/scale_min': tf.reduce_min(scales),
-             'popart/scale_max': tf.reduce_max(scales)}
   return types.LossOutput(
-      output.loss, metrics,
+      output.loss, {**output.metrics,
+                    'popart/scale_min': tf.reduce_min(scales),
+                    'popart/scale_max': tf.reduce_max(scales)},
       popart.totals(targets.vs, targets.mask, task, moments))
 
 

@@ -68,5 +68,4 @@ def main() -> None:
   command_line.take_words_to_complete()
   # A role has saved everything by then. On a busy machine TensorFlow and Reverb
   # take seconds to end, and Ctrl-C has only ten.
-  is_role = sys.argv[1:2] == ['role']
-  program.end(program.run(_run), at_once=is_role)
+  program.end(program.run(_run), at_once=sys.argv[1:2] == ['role'])

@@ -115,10 +115,9 @@ def _curve(label: str, run_dirs: Sequence[str], points: dict[str, list],
         'shortest, or --group_by')
   levels = [groups_lib.values_of(run_dir).get(groups_lib.LEVEL, '')
             for run_dir in run_dirs]
-  band = intervals.band(
+  return _Curve(label, len(lines), x, intervals.band(
       values, levels, intervals.STATISTICS[args.statistic],
-      args.confidence or None)
-  return _Curve(label, len(lines), x, band)
+      args.confidence or None))
 
 
 def _to_csv(drawn: Sequence[_Curve]) -> str:
@@ -139,9 +138,8 @@ def _draw(drawn: Sequence[_Curve], args: argparse.Namespace, output: str
     note = f' ({curve.num_runs} runs)' if curve.num_runs > 1 else ''
     pictures.draw_band(axes, curve.x, curve.band, label=curve.label + note)
   pictures.label_x(axes, args.x)
-  title = args.metric.replace('_', ' ')
-  if args.metric == _RETURN:
-    title = 'mean return of games'
+  title = ('mean return of games' if args.metric == _RETURN else
+           args.metric.replace('_', ' '))
   if any(curve.num_runs > 1 for curve in drawn):
     title += f'\n{_STATISTICS[args.statistic]} of runs'
     if any(curve.band.low is not None for curve in drawn):

@@ -1,6 +1,7 @@
 """Shared parts of programs: common flags, private network, exit code."""
 
 import argparse
+import errno
 import functools
 import os
 import shlex
@@ -19,6 +20,9 @@ from impala_tf.runtime import user_modules
 from impala_tf.runtime import wording
 from impala_tf.storage import files
 
+# Of errors of a disk; None: `storage` says in words what could not be written.
+_DISK = (None, errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+
 
 def run(action: Callable[[], int | None]) -> int:
   """Runs `action`, prints a known error in one line, returns the exit code."""
@@ -32,6 +36,11 @@ def run(action: Callable[[], int | None]) -> int:
     # The user's code has the mistake.
     if isinstance(error, environment.SimulatorError) and error.__cause__:
       traceback.print_exception(error.__cause__)
+    _complain(error)
+    return 1
+  except OSError as error:
+    if error.errno not in _DISK:  # A user's code may have the mistake.
+      raise
     _complain(error)
     return 1
   except KeyboardInterrupt as error:  # Nothing is to be saved.

@@ -25,15 +25,6 @@ from impala_tf.storage import files
 _DEFAULT_CONFIG = 'configs/atari/pong.gin'
 
 
-def _parse_args() -> argparse.Namespace:
-  parser = command_line.Parser(description=__doc__)
-  role_flags.add_training(parser, f', or {_DEFAULT_CONFIG}')
-  parser.add_argument('--profile', action='store_true',
-                      help="record a few updates for TensorBoard's profiler, "
-                      'and print at the end where the time went')
-  return parser.parse_args()
-
-
 def _train(args: argparse.Namespace, config: config_lib.Config, run_dir: str,
            chosen: local_run.Ports, line: progress.ProgressLine) -> int | None:
   """Trains in this process or in children; returns the stop signal, or None."""
@@ -51,7 +42,12 @@ def _train(args: argparse.Namespace, config: config_lib.Config, run_dir: str,
 @program.returning_exit_code
 def main() -> int:
   """Trains an agent on this machine; returns the exit code."""
-  args = _parse_args()
+  parser = command_line.Parser(description=__doc__)
+  role_flags.add_training(parser, f', or {_DEFAULT_CONFIG}')
+  parser.add_argument('--profile', action='store_true',
+                      help="record a few updates for TensorBoard's profiler, "
+                      'and print at the end where the time went')
+  args = parser.parse_args()
   beginning.check_reverb()
   tracking.start(args.track)
   why_public = program.why_public('train', args, args.port is not None)

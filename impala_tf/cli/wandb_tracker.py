@@ -49,9 +49,8 @@ class Tracker:
             os.path.join(run_dir, run_directory.EVALUATION))}
 
   def _init(self, wandb: Any, run_dir: str) -> Any:
-    directory = run_dir
-    if files.is_url(run_dir):
-      directory = run_directory.logs_path(run_dir)
+    directory = (run_directory.logs_path(run_dir) if files.is_url(run_dir)
+                 else run_dir)
     how = dict(
         project=os.environ.get('WANDB_PROJECT', 'impala_tf'),
         id=self._note['id'], name=os.path.basename(run_dir.rstrip('/')),

@@ -73,7 +73,7 @@ def save(client: reverb.Client) -> None:
   """Makes a server write its tables to disk; raises OSError if that fails."""
   try:
     client.checkpoint()
-  except RuntimeError as error:
+  except Exception as error:  # IndexError, if the disk is full.
     raise OSError(f'the replay could not be saved: {error}') from error
 
 

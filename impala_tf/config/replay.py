@@ -26,7 +26,7 @@ class ReplayConfig(fields.Section):
     priority_exponent: alpha; P(unroll) is proportional to its loss**alpha.
     priority_correction: beta; updates are weighted by 1 / P**beta.
     survives_resume: write the replay with every checkpoint, so that a resumed
-      run has it again. It takes as much room on disk as in memory.
+      run has it again. It takes up to twice the room in memory on disk.
   """
   replay_fraction: float = fields.option(
       0.0, at_least=0, at_most=1, source='section 5.2.2')

@@ -41,9 +41,8 @@ def compute_gradients(agent: agent_lib.Agent, loss_fn: LossFn,
   values = [tf.convert_to_tensor(gradient) for gradient in
             tape.gradient(loss_output.loss, variables,
                           unconnected_gradients='zero')]  # If one is unused.
-  observed: Any = ()
-  if agent.normaliser is not None:
-    observed = agent.observation_totals(unroll.env_outputs)
+  observed: Any = () if agent.normaliser is None else (
+      agent.observation_totals(unroll.env_outputs))
   return Gradients(values, loss_output.totals, loss_output.metrics, observed)
 
 

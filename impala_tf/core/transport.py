@@ -49,9 +49,8 @@ def serve(config: config_lib.Config, announced: config_lib.Config,
   Actors receive `announced`, the config as it was given, and fetch `variables`.
   Returns the server, and memory for parameters if other processes may share it.
   """
-  memory = None
-  if not config.experiment.in_process:
-    memory = parameter_memory.make(weights.num_parameters(variables))
+  memory = None if config.experiment.in_process else parameter_memory.make(
+      weights.num_parameters(variables))
   server = queue_lib.make_server(
       [*tables, *weights.make_tables(variables, memory),
        config_table.make_table(announced)], port, replay_dir)

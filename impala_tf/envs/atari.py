@@ -238,9 +238,8 @@ class AtariEnvironment(environment.BatchedEnvironment):
 def _make(game: str, num_envs: int, seed: int, config: config_lib.Config,
           training: bool) -> AtariEnvironment:
   """Makes a batch of games, stepped on all cores; in actors by one thread."""
-  atari = config.atari
-  if not training:
-    atari = dataclasses.replace(atari, life_loss_ends_episode=False)
+  atari = config.atari if training else dataclasses.replace(
+      config.atari, life_loss_ends_episode=False)
   has_machine = config.learner_plays or not training
   return AtariEnvironment(
       game, num_envs, seed, atari, in_colour=not training,

@@ -51,9 +51,8 @@ class AsGymnasium:
     self.observation_space = _space(env.observation_spec())
     self._action_spec = env.action_spec()  # dm_control makes it at each call.
     self.action_space = _action_space(self._action_spec)
-    self.metadata = None
-    if hasattr(env, 'control_timestep'):  # Of dm_control.
-      self.metadata = {'render_fps': 1 / env.control_timestep()}
+    self.metadata = ({'render_fps': 1 / env.control_timestep()}  # dm_control's.
+                     if hasattr(env, 'control_timestep') else None)
 
   def reset(self, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
     del seed  # The function has got it.

@@ -354,10 +354,8 @@ def _render_mode(gymnasium: Any, env_id: str) -> Mapping[str, str]:
   if isinstance(creator, str):
     creator = gymnasium.envs.registration.load_env_creator(creator)
   metadata = getattr(creator, 'metadata', None)  # A function has none.
-  takes = inspect.signature(creator).parameters.values()
-  is_taken = any(parameter.name == 'render_mode'
-                 or parameter.kind is parameter.VAR_KEYWORD
-                 for parameter in takes)
+  is_taken = any(taken.name == 'render_mode' or taken.kind is taken.VAR_KEYWORD
+                 for taken in inspect.signature(creator).parameters.values())
   is_listed = not isinstance(metadata, dict) or (
       'rgb_array' in (metadata.get('render_modes') or ()))
   return {'render_mode': 'rgb_array'} if is_taken and is_listed else {}

@@ -43,10 +43,8 @@ def kl_to_implied(target_logits: tf.Tensor, behaviour_logits: tf.Tensor,
       for logits in (target_logits, behaviour_logits))
   tf.debugging.assert_shapes([
       (log_pi, ('T', 'B', 'A')), (log_mu, ('T', 'B', 'A'))])
-  clipped = log_pi
-  if clip_rho_threshold is not None:
-    clipped = tf.minimum(
-        tf.math.log(tf.cast(clip_rho_threshold, log_mu.dtype)) + log_mu, log_pi)
+  clipped = log_pi if clip_rho_threshold is None else tf.minimum(
+      tf.math.log(tf.cast(clip_rho_threshold, log_mu.dtype)) + log_mu, log_pi)
   # An action that pi never takes adds nothing, though its logit may be -inf.
   lost = tf.where(log_pi > clipped, tf.exp(log_pi) * (log_pi - clipped), 0.)
   return tf.reduce_sum(lost, axis=-1) + tf.reduce_logsumexp(clipped, axis=-1)

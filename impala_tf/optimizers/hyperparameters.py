@@ -74,9 +74,8 @@ class ConfiguredValues(tf.Module):
     A restored hyperparameter is assigned if its value in the config differs
     from the record. Then all values are recorded.
     """
-    recorded = self.values.numpy()
-    for variable, old, new in zip(hyperparameters.variables, recorded,
-                                  self._config_values):
+    for variable, old, new in zip(hyperparameters.variables,
+                                  self.values.numpy(), self._config_values):
       if old != np.float32(new):
         variable.assign(new)
     self.values.assign(self._config_values)

@@ -33,9 +33,8 @@ class Plan:
       raise config_lib.UserError(
           "with ActorConfig.synchronisation = 'step' the learner plays by "
           f'itself, on one machine; use {wording.command("train")}')
-    gpus = args.learner_gpus
-    if gpus is None:
-      gpus = float(any(node.gpus >= 1 for node in nodes))
+    gpus = (float(any(node.gpus >= 1 for node in nodes))
+            if args.learner_gpus is None else args.learner_gpus)
     self.needs = Needs(
         ray_connection.Resources(args.learner_cpus, gpus),
         ray_connection.Resources(

@@ -41,9 +41,8 @@ class UniformReplay:
     @sampling.without_autograph
     def join(new, old):
       columns = [tf.concat(pair, axis=0) for pair in zip(new.data, old.data)]
-      origin = self._origin(num_fresh, columns, old.info)
-      return sampling.time_major(
-          self.packed.unpack(columns)._replace(origin=origin))
+      return sampling.time_major(self.packed.unpack(columns)._replace(
+          origin=self._origin(num_fresh, columns, old.info)))
 
     return sampling.never_ahead(tf.data.Dataset.zip((fresh, sampled)).map(join))
 

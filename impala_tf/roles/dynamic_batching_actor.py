@@ -79,9 +79,8 @@ class DynamicActor:
   def _receive(self, min_ready: int = 1) -> tuple[np.ndarray, types.EnvOutput]:
     rows, timestep = self._environments.recv(min_ready)
     self.stopwatch.lap('environment')
-    env_output = self._counter.env_output(
+    return rows, self._counter.env_output(
         timestep, self._environments.side_channels, rows)
-    return rows, env_output
 
   def _act(self, rows: np.ndarray, env_output: types.EnvOutput
            ) -> tuple[Any, types.AgentOutput]:

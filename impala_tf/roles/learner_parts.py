@@ -128,9 +128,8 @@ def _make_reader(parts: LearnerParts, sharing: control_lib.Sharing,
     copy = experiment.make_agent(config, parts.environment)
     recompute = agent_lib.memory_recomputer(
         copy, weights.Fetcher(parts.address, copy.published_variables))
-  first_version = None
-  if config.actor.synchronisation != 'none':
-    first_version = int(parts.state.learner.num_updates.numpy())
+  first_version = (None if config.actor.synchronisation == 'none' else
+                   int(parts.state.learner.num_updates.numpy()))
   reader = functools.partial(
       batches_lib.BatchReader,
       transport.make_batches(config, parts.spec, parts.address, parts.refusals,

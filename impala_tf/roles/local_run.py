@@ -36,10 +36,8 @@ class Ports(NamedTuple):
 def choose_ports(first: int | None, num_learners: int) -> Ports:
   """Finds free ports; raises UserError if a port from `first` on is taken."""
   try:
-    if first is None:
-      reverb = ports.choose_free(num_learners)
-    else:
-      reverb = [ports.choose(first + i) for i in range(num_learners)]
+    reverb = ports.choose_free(num_learners) if first is None else [
+        ports.choose(first + i) for i in range(num_learners)]
   except OSError as error:
     raise config_lib.UserError(f'--port: {error}') from error
   if num_learners == 1:
@@ -89,9 +87,7 @@ def supervisor(config: config_lib.Config, run_dir: str, chosen: Ports,
   joint_addresses = [f'localhost:{port}' for port in chosen.tensorflow]
   # Simulators may change the directory of a process.
   run_dir_flag = f'--run_dir={files.absolute(run_dir)}'
-  flags = [run_dir_flag, *sharing.flags()]
-  if profile:
-    flags.append('--profile')
+  flags = [run_dir_flag, *sharing.flags(), *(['--profile'] * profile)]
   num_updates = run_directory.newest_checkpoint(run_dir) or 0
   fitted = sizing.fit(config)
   make_program = functools.partial(
@@ -197,9 +193,8 @@ def learn_here(config: config_lib.Config, endpoint: control_lib.Endpoint,
         lambda text: print(text, flush=True), check or (lambda: None))
     if endpoint.sharing.replay_address is not None:
       process.wait_for_replay(endpoint.sharing.replay_address)
-    run_learner = in_process.run
-    if not config.experiment.in_process:
-      run_learner = beginning.import_architecture(config).run_learner
+    run_learner = (in_process.run if config.experiment.in_process else
+                   beginning.import_architecture(config).run_learner)
     run_learner(config, endpoint, process.control(),
                 interfaces.Reports(line.show, callbacks))
   return signals.first

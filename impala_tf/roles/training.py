@@ -103,10 +103,8 @@ def train(config: config_lib.Config | str | os.PathLike[str],
       source), contextlib.ExitStack() as stack:
     line = stack.enter_context(progress.ProgressLine(
         config, has_callbacks=bool(callbacks)))
-    check = None
-    if not config.experiment.in_process:
-      check = stack.enter_context(_supervised_actors(
-          config, files.absolute(run_dir), chosen))
+    check = None if config.experiment.in_process else stack.enter_context(
+        _supervised_actors(config, files.absolute(run_dir), chosen))
     signum = local_run.learn_here(
         config, control_lib.Endpoint(run_dir, chosen.reverb[0]), line,
         callbacks, check)

@@ -60,7 +60,7 @@ def make(results: Sequence[recorded_results.Result], algorithm: str,
   lines = [
       '---', json.dumps(facts, indent=1, ensure_ascii=False), '---',
       f'# {algorithm} on {", ".join(result.task for result in results)}', '',
-      *([f'![One game]({VIDEO})', ''] * has_video),
+      *([f'[One game]({VIDEO})', ''] * has_video),
       '| level | mean return ± standard error | games | protocol |',
       '|---|---|---|---|',
       *(f'| {result.task} | {_score(result)} | {result.games} | '

@@ -6,6 +6,7 @@ import logging
 import math
 import os
 import pathlib
+import shutil
 import threading
 import time
 from typing import Callable
@@ -57,6 +58,7 @@ def format_row(row: metrics.Row, total_frames: int) -> str:
 
 _REMOTE_INTERVAL_SECS = 5.
 _SILENT_SECS = 10.  # Without an update, before a line says why.
+_LEAST_FREE_BYTES = 1 << 20  # On a disk, for rows and logs.
 _NOTEBOOK_WIDTH = 120  # Of a line, so that nothing of the last one stays.
 
 
@@ -164,6 +166,7 @@ class NewestRow:
     self._new_remarks()  # Those of earlier starts may be out of date.
     # Remote files may take long to answer, and a supervisor has more to do.
     self._is_remote = files.is_url(run_dir)
+    self._is_full = False
     self._reading: threading.Thread | None = None
     self._next_time = 0.
     self._found: metrics.Row | None = None
@@ -200,6 +203,12 @@ class NewestRow:
     with contextlib.suppress(config_lib.UserError, OSError):  # Read next time.
       row = self._read_meanwhile() if self._is_remote else self._read()
       remarks = self._new_remarks()
+      # The logs that would say so are on it.
+      if not (self._is_remote or self._is_full) and (
+          shutil.disk_usage(self._log_dir).free < _LEAST_FREE_BYTES):
+        self._is_full = True
+        logging.warning('warning: the disk of %s is full: rows, logs and '
+                        'checkpoints are lost; make room', self._log_dir)
     for remark in remarks:
       self._remarks.add(remark)
       logging.warning('%s', remark.decode(errors='replace'))

@@ -73,9 +73,8 @@ class Video:
       millisecs = 10 * round(100 * self._every / per_sec)
       self._format = {'duration': millisecs, 'loop': 0, 'bits': _GIF_BITS}
       max_secs = max_secs or _GIF_SECS
-    self._num_left = math.inf
-    if max_secs is not None:
-      self._num_left = math.ceil(max_secs * per_sec)  # Steps.
+    self._num_left = (math.inf if max_secs is None else  # Steps.
+                      math.ceil(max_secs * per_sec))
     self._num_steps = 0
     self._end: np.ndarray | None = None  # The picture that ends the episode.
     self._new_path = f'{root}.new{ending}'
@@ -120,10 +119,20 @@ class Video:
           f'the level cannot be drawn ({files.one_line(error)})') from error
 
   def close(self) -> None:
-    """Completes the file; writes none if there were no pictures."""
+    """Completes the file; writes none if there were no pictures.
+
+    Raises UserError if it cannot be read back, as from a full disk.
+    """
     if self._writer is not None:
       self._writer.close()
       self._writer = None
+      import imageio
+      try:
+        imageio.get_reader(os.path.abspath(self._new_path)).close()
+      except Exception as error:  # Of any codec.
+        os.remove(self._new_path)
+        raise config_lib.UserError(
+            f'{self.path} is not whole; make room on its disk') from error
       os.replace(self._new_path, self.path)
 
   def discard(self) -> None:

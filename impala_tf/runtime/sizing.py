@@ -5,10 +5,11 @@ measurements behind the rules are in lab/reports/sizes.md and speed.md.
 """
 
 import contextlib
+import itertools
 import math
 import os
 import pathlib
-from typing import NamedTuple, Sequence
+from typing import NamedTuple
 
 from impala_tf import config as config_lib
 from impala_tf.runtime import precision
@@ -28,8 +29,9 @@ _BATCHES_IN_PLAY = 2.5
 # a core more, so that nothing waits for it.
 _LEARNER_SHARE = {'shallow': 0.25, 'mlp': 0.25, 'deep': 0.75}
 
-_CGROUP_LIMITS = ('/sys/fs/cgroup/memory.max',
-                  '/sys/fs/cgroup/memory/memory.limit_in_bytes')
+# Directories and files with the limits of control groups, versions 2 and 1.
+_CGROUP_LIMITS = (('sys/fs/cgroup', 'memory.max'),
+                  ('sys/fs/cgroup/memory', 'memory.limit_in_bytes'))
 
 
 def num_cores() -> int:
@@ -37,12 +39,19 @@ def num_cores() -> int:
   return len(os.sched_getaffinity(0))
 
 
-def memory_bytes(limit_paths: Sequence[str] = _CGROUP_LIMITS) -> int:
-  """Returns the memory of this machine or its container in bytes."""
+def memory_bytes(root: pathlib.Path = pathlib.Path('/')) -> int:
+  """Returns the memory of this machine, its container or job in bytes.
+
+  `root` is the directory of `proc` and `sys`.
+  """
   limits = [os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES')]
-  for path in limit_paths:
-    with contextlib.suppress(OSError, ValueError):  # Not there, or 'max'.
-      limits.append(int(pathlib.Path(path).read_text()))
+  groups = root / 'proc/self/cgroup'
+  for line in groups.read_text().splitlines() if groups.exists() else []:
+    group = pathlib.PurePath(line.split(':', 2)[2].lstrip('/'))
+    for (directory, name), outer in itertools.product(
+        _CGROUP_LIMITS, (group, *group.parents)):
+      with contextlib.suppress(OSError, ValueError):  # Not there, or 'max'.
+        limits.append(int((root / directory / outer / name).read_text()))
   return min(limits)
 
 

@@ -221,9 +221,8 @@ class Supervisor:
     self._ask_to_end(self._programs(), signals)
     when = 'in time' if signals.are_repeated else f'within {_STOP_SECS:.0f} s'
     for learner in self._learners.programs:
-      how = learner.how_it_ended()
-      if learner.state is State.RUNNING:
-        how = f'did not stop {when} and is killed'
+      how = (learner.how_it_ended() if learner.state is not State.RUNNING
+             else f'did not stop {when} and is killed')
       if learner.state in (State.RUNNING, State.LOST):
         raise program_lib.RunFailed(
             f'the {learner.name} {how}; the run resumes from its last '

@@ -317,4 +317,5 @@ def _spare_of(path: str) -> str:
 
 def _cause(error: Exception) -> str:
   """Returns an error's message, without the op that TensorFlow names."""
-  return getattr(error, 'message', None) or str(error)
+  return re.sub(r'{{.*?}} ?| \[Op:\w+\]', '',
+                getattr(error, 'message', None) or str(error))

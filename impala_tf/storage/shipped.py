@@ -46,9 +46,8 @@ def find_config(path: str, kind: str = '') -> str:
   near = [name for name in names
           if name.rpartition('/')[2] == wanted.rpartition('/')[2]]
   near = near or difflib.get_close_matches(wanted, names, n=1)
-  remedy = f'name a .gin file, or one of those in {_CONFIGS / kind}'
-  if near:
-    remedy = f'did you mean {" or ".join(near)}?'
+  remedy = (f'did you mean {" or ".join(near)}?' if near else
+            f'name a .gin file, or one of those in {_CONFIGS / kind}')
   raise config_lib.ConfigError(f'there is no file {path}; {remedy}')
 
 

@@ -136,11 +136,10 @@ class SweepConfig:
     return list(self.shared_replay)
 
   def _check_that_none_is_bound_twice(self):
-    groups = {'fixed': self.fixed,
-              'variants': itertools.chain(*self.variants.values()),
-              'points': itertools.chain(*self.points.values()),
-              'ranges': self.ranges}
-    names = {field: set(group) for field, group in groups.items()}
+    names = {'fixed': set(self.fixed),
+             'variants': set(itertools.chain(*self.variants.values())),
+             'points': set(itertools.chain(*self.points.values())),
+             'ranges': set(self.ranges)}
     for field, other in itertools.combinations(names, 2):
       for name in sorted(names[field] & names[other]):
         raise config_lib.ConfigError(

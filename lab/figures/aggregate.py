@@ -3,8 +3,8 @@
     python -m lab.figures.aggregate docs/aggregate.png
 
 Two panels show how fast they rise, one their distribution over games at the end
-(performance profile, Agarwal et al. 2021, section 4.2). Runs are the longest of
-those with few frames, not those by table G.1.
+(performance profile, Agarwal et al. 2021, section 4.2). A game's score is the
+mean of its longest runs with few frames, not those by table G.1.
 """
 
 import pathlib
@@ -21,7 +21,7 @@ from impala_tf.suites import levels as levels_lib
 from lab.figures import score_tables
 
 _RUNS = pathlib.Path(__file__).parents[2] / 'testdata' / 'atari'
-_LONGEST = {'pong': 'seed_54'}  # Of the other games '40_million'.
+_LONGEST = {'pong': 'seed_*'}  # Of the other games '40_million*'.
 _SUITE = levels_lib.SUITES['atari57']
 _NUM_POINTS = 200
 _LEAST = 0.01  # Share of a human's score, below which the axes end.
@@ -30,21 +30,24 @@ _LEAST = 0.01  # Share of a human's score, below which the axes end.
 def curves(x: str) -> tuple[np.ndarray, dict[str, np.ndarray]]:
   """Returns P values of 'frames' or 'secs', and each game's scores [P] there.
 
-  They are of the last 100 training games. A run that has ended keeps its last.
+  They are means over seeds, each of the last 100 training games. A run that has
+  ended keeps its last.
   """
   runs = {}
   for directory in sorted(_RUNS.iterdir()):
     if directory.is_dir():
-      name = _LONGEST.get(directory.name, '40_million')
       runs[directory.name] = [
-          (row[x], _SUITE.human_normalised_score(
+          [(row[x], _SUITE.human_normalised_score(
               f'atari/{directory.name}', row['episode_return']))
-          for row in metrics.read_rows(str(directory / name))
-          if row.get('episode_return') is not None]
-  last = max(rows[-1][0] for rows in runs.values())
+           for row in metrics.read_rows(str(run))
+           if row.get('episode_return') is not None]
+          for run in directory.glob(
+              _LONGEST.get(directory.name, '40_million*'))]
+  last = max(rows[-1][0] for of_game in runs.values() for rows in of_game)
   points = np.geomspace(last / _NUM_POINTS, last, _NUM_POINTS)
-  return points, {game: np.interp(points, *np.transpose(rows))
-                  for game, rows in runs.items()}
+  return points, {game: np.mean([np.interp(points, *np.transpose(rows))
+                                 for rows in of_game], axis=0)
+                  for game, of_game in runs.items()}
 
 
 def draw():
@@ -62,7 +65,7 @@ def draw():
               label='interquartile mean')
     axes.set_yscale('log')
     axes.set_ylim(_LEAST, None)
-    axes.axhline(1, color='black', linewidth=0.8, linestyle=':')
+    axes.axhline(1, color='black', linewidth=0.8, linestyle=':', label='human')
     pictures.label_x(axes, x)
   by_frames.set_ylabel('human-normalised score')
   shares = np.geomspace(_LEAST, 20, _NUM_POINTS)

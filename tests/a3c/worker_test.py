@@ -210,8 +210,7 @@ def test_value_method_without_a_target_of_it_chooses_a_first_action_anew():
     # Another process has learned.
     made.store.parameters[:] = rng.normal(size=made.store.parameters.size)
     made.run()
-    values = made.outputs().policy_logits
-    assert np.argmax(values[0, 0]) == (
+    assert np.argmax(made.outputs().policy_logits[0, 0]) == (
         made.unrolls[-1].agent_outputs.action[0, 0])
 
 
@@ -358,8 +357,7 @@ def test_whole_episode_has_the_length_of_a_power_of_two(num_steps, length):
   buffer = worker_lib.SegmentBuffer(None)
   for _ in range(2):
     _fill(buffer, num_steps, last_discount=0.)
-    env_outputs = buffer.unroll().env_outputs
-    rewards = env_outputs.reward.numpy()[:, 0]
+    rewards = buffer.unroll().env_outputs.reward.numpy()[:, 0]
     assert len(rewards) == length + 1
     np.testing.assert_array_equal(rewards[:num_steps + 1], range(num_steps + 1))
     assert not rewards[num_steps + 1:].any()

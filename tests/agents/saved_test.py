@@ -218,8 +218,7 @@ def test_agent_of_a_users_class_is_not_taken_for_another(tmp_path):
     ({'config': {'hidden_size': {'py/object': 'os.system'}}}, 'is damaged'),
     ({'observation_dtype': 'os.system'}, 'is damaged')])
 def test_description_of_an_agent_is_data(tmp_path, change, words):
-  parts = saved_parts.Parts(tmp_path)
-  saved_parts.describe(tmp_path, parts)
+  saved_parts.describe(tmp_path, saved_parts.Parts(tmp_path))
   path = tmp_path / 'checkpoints' / 'agent.json'
   text = change if isinstance(change, str) else json.dumps(
       {**json.loads(path.read_text()), **change})

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from dm_env import specs
 import numpy as np
 import pytest
+from scipy import special
 import tensorflow as tf
 
 from impala_tf import config as config_lib
@@ -91,10 +92,6 @@ def _float64(agent):
   return [v.numpy().astype(np.float64) for v in agent.trainable_variables]
 
 
-def _log_softmax(x):
-  return x - np.log(np.sum(np.exp(x)))
-
-
 class Evaluation(NamedTuple):
   """Values of pi, mu and V along one unroll, [T+1] each."""
   log_pi: np.ndarray
@@ -106,7 +103,7 @@ class Evaluation(NamedTuple):
 
 def _categorical(pi, mu, action):
   """Computes log pi(a), log mu(a), H(pi), KL(mu || pi) of logits."""
-  pi, mu = _log_softmax(pi), _log_softmax(mu)
+  pi, mu = special.log_softmax(pi), special.log_softmax(mu)
   return (pi[action], mu[action], -np.sum(np.exp(pi) * pi),
           np.sum(np.exp(mu) * (mu - pi)))
 

@@ -1,7 +1,5 @@
 """LASER's loss against the supplement's algorithm 1, in float64."""
 
-import dataclasses
-
 from dm_env import specs
 import numpy as np
 import pytest
@@ -176,9 +174,8 @@ def test_continuous_actions_have_the_region_of_the_behaviour_only():
 
 
 def test_popart_leaves_rejected_steps_out_of_its_moments():
-  config = dataclasses.replace(
-      _config(), agent=config_lib.AgentConfig(torso='mlp', hidden_size=8),
-      impala=dataclasses.replace(IMPALA, popart_step_size=1e-2))
+  config = _config().replaced('agent', torso='mlp', hidden_size=8).replaced(
+      'impala', popart_step_size=1e-2)
   agent = laser.make_agent(
       config, distributions.Categorical(A), 'float32', False)
   agent.build(specs.Array((2,), np.float32))

@@ -327,11 +327,9 @@ def test_run_of_several_levels_is_played_on_these_or_on_its_suite(
     tmp_path, play):
   # The agent knows one game; agents of the full action set know all.
   run_dir = _make_pong_run(tmp_path, full_action_set=True)
-  (run_dir / 'config.gin').write_text(gin_config.dumps(config_lib.Config(
-      environment=config_lib.EnvironmentConfig(
-          level='atari/skiing,atari/breakout'),
-      atari=config_lib.AtariConfig(
-          full_action_set=True, max_episode_frames=40))))
+  path = run_dir / 'config.gin'
+  path.write_text(gin_config.dumps(gin_config.load(str(path)).replaced(
+      'environment', level='atari/skiing,atari/breakout')))
 
   def played(*arguments):
     assert play(run_dir, '--episodes=1', *arguments) == 0

@@ -88,8 +88,7 @@ def test_pattern_of_seeds_is_one_curve_with_an_interval(tmp_path, call, capsys):
   assert (tmp_path / 'x.png').exists()
   (curve, points), = _rows_of_csv(drawn).items()
   assert curve == ('atari/pong', '4')
-  last = [float(v) for v in points[-1]]
-  assert last == [100, 250, 200, 550]
+  assert [float(v) for v in points[-1]] == [100, 250, 200, 550]
 
 
 @pytest.mark.parametrize('arguments, words', [

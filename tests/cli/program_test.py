@@ -1,9 +1,11 @@
 """Programs end with a known exit code, and open a known network."""
 
 import argparse
+import errno
 import shlex
 import signal
 import sys
+from unittest import mock
 
 import pytest
 
@@ -36,6 +38,16 @@ def test_value_names_a_checkpoint_or_is_refused(text, which):
   else:
     with pytest.raises(config_lib.UserError, match='must be newest, best or'):
       program.parse_checkpoint(text)
+
+
+@pytest.mark.parametrize('error', [
+    OSError('checkpoint 7 could not be written'),
+    OSError(errno.ENOSPC, 'No space left on device', '/x')])
+def test_full_disk_is_told_in_a_line(error, capsys):
+  assert program.run(mock.Mock(side_effect=error)) == 1
+  assert capsys.readouterr().err == f'error: {error}\n'
+  with pytest.raises(FileNotFoundError):  # Of the user's code.
+    program.run(mock.Mock(side_effect=FileNotFoundError(2, 'missing', '/x')))
 
 
 class _StartedAnew(Exception):
@@ -77,8 +89,7 @@ def test_network_is_private_if_it_can_be_unless_others_shall_connect(
 
 
 def _last_words(capsys, run_dir, signum):
-  code = program.conclude(str(run_dir), signum)
-  return code, capsys.readouterr().out.strip()
+  return program.conclude(str(run_dir), signum), capsys.readouterr().out.strip()
 
 
 def test_last_line_gives_a_command_that_can_be_copied(tmp_path, capsys):

@@ -129,8 +129,7 @@ def test_peers_come_first_and_outlive_their_learner(start, tmp_path):
   learner = start('resumed', 'learner', *where)
   learner.wait_for(f'Resuming catch in {run_dir}')
   learner.wait_for('got the first unrolls after')
-  num_rows = len(_rows(output))
-  _wait_for_rows(output, num_rows + 2)
+  _wait_for_rows(output, len(_rows(output)) + 2)
   waits = f'waiting for the learner at {address} (0 of 600 s)'
   num_waits = evaluator.log().count(waits)
   assert learner.stop(signal.SIGHUP) == 129  # Its terminal is closed.

@@ -1,6 +1,7 @@
 """Calls wait for a server as long as it lives, and no longer."""
 
 import time
+from unittest import mock
 
 import pytest
 import reverb
@@ -18,6 +19,14 @@ def test_item_is_not_waited_for_without_end(monkeypatch):
   with pytest.raises(ConnectionError, match='does not answer .*TimeoutError'):
     reverb_calls.newest_item(reverb.Client(f'localhost:{server.port}'), 'x')
   server.stop()
+
+
+@pytest.mark.parametrize('error', [RuntimeError, IndexError])
+def test_tables_that_a_full_disk_does_not_take_are_an_os_error(error):
+  # Reverb's errors: a file that may not grow, and no space left.
+  client = mock.Mock(**{'checkpoint.side_effect': error('no room')})
+  with pytest.raises(OSError, match='could not be saved: no room'):
+    reverb_calls.save(client)
 
 
 @pytest.mark.slow

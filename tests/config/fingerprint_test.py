@@ -1,18 +1,11 @@
 """Configs have one fingerprint exactly if their unrolls can be mixed."""
 
-import dataclasses
-
 import pytest
 
 from impala_tf import config as config_lib
 from tests.fixtures import configs
 
 CONFIG = config_lib.Config()
-
-
-def _with(section, **values):
-  return dataclasses.replace(CONFIG, **{
-      section: dataclasses.replace(getattr(CONFIG, section), **values)})
 
 
 @pytest.mark.parametrize('section, values', [
@@ -24,7 +17,7 @@ def _with(section, **values):
     ('environment', {'episode_metrics': 'won'}),
     ('agent', {'use_lstm': True}), ('learner', {'unroll_length': 19})])
 def test_fingerprint_changes_with_the_meaning_of_unrolls(section, values):
-  assert config_lib.data_fingerprint(_with(section, **values)) != (
+  assert config_lib.data_fingerprint(CONFIG.replaced(section, **values)) != (
       config_lib.data_fingerprint(CONFIG))
 
 
@@ -38,20 +31,19 @@ def test_fingerprint_changes_with_the_meaning_of_unrolls(section, values):
     ('dmlab', {'level_cache_dir': '/here', 'dataset_path': '/there'}),
     ('dmlab', {'num_seeds': 9})])
 def test_use_of_unrolls_does_not_matter(section, values):
-  assert config_lib.data_fingerprint(_with(section, **values)) == (
+  assert config_lib.data_fingerprint(CONFIG.replaced(section, **values)) == (
       config_lib.data_fingerprint(CONFIG))
 
 
 def test_replays_that_were_saved_earlier_are_still_taken():
   # A new option that decides what an unroll means changes it on purpose.
-  assert config_lib.data_fingerprint(
-      _with('environment', level='catch', kwargs={'rows': 5},
-            converted=False)) == (
-          137160931488353434)
+  assert config_lib.data_fingerprint(CONFIG.replaced(
+      'environment', level='catch', kwargs={'rows': 5},
+      converted=False)) == 137160931488353434
 
 
 def test_equal_configs_have_one_fingerprint_and_others_another():
   prints = [config_lib.full_fingerprint(config) for config in (
-      CONFIG, config_lib.Config(), _with('actor', pinned=False),
+      CONFIG, config_lib.Config(), CONFIG.replaced('actor', pinned=False),
       configs.changed_everywhere())]
   assert prints[0] == prints[1] and len(set(prints)) == 3

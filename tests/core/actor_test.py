@@ -284,8 +284,7 @@ def test_agent_outputs_were_computed_from_the_rows_beside_them(
 @pytest.mark.parametrize('acts_anew', [False, True])
 def test_the_core_state_is_that_before_x_0(make_run, acts_anew):
   run = make_run(STACK, True, acts_anew)
-  initial = run.batch(0).core_state
-  assert not any(np.any(x) for x in tf.nest.flatten(initial))
+  assert not any(np.any(x) for x in tf.nest.flatten(run.batch(0).core_state))
   for k in range(NUM_UNROLLS - 1):
     _, before_last = _recompute(run, k)
     recorded = run.batch(k + 1).core_state

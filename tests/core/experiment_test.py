@@ -1,6 +1,5 @@
 """Parts as the config has them, and an algorithm that is a file and a row."""
 
-import dataclasses
 import types
 
 import numpy as np
@@ -40,11 +39,8 @@ def test_seed_determines_the_parameters(
                            tf.keras.layers.Dense(size)])))
 
   def parameters(seed):
-    config = dataclasses.replace(
-        _config(seed=seed),
-        environment=config_lib.EnvironmentConfig(level=level),
-        agent=config_lib.AgentConfig(
-            torso=torso, hidden_size=16, instruction_length=instruction_length))
+    config = _config(seed=seed).replaced('environment', level=level).replaced(
+        'agent', torso=torso, instruction_length=instruction_length)
     environment = experiment.make_environment(config, 1, 0, training=True)
     agent = experiment.make_agent(config, environment)
     return [v.numpy().tolist() for v in agent.trainable_variables]
@@ -52,23 +48,23 @@ def test_seed_determines_the_parameters(
   assert parameters(1) == parameters(1) != parameters(2)
 
 
-def _learner(**sections):
-  config = dataclasses.replace(_config(), **sections)
+def _learner(section, **options):
+  config = _config().replaced(section, **options)
   return experiment.make_learner(
       config, experiment.make_environment(config, 1, 0, training=True),
       tf.distribute.OneDeviceStrategy('/cpu:0'))
 
 
 def test_annealing_takes_the_share_that_the_config_gives():
-  learner = _learner(optimizer=config_lib.OptimizerConfig(annealed_share=0.5))
+  learner = _learner('optimizer', annealed_share=0.5)
   for share, left in ((0, 1), (0.5, 1), (0.75, 0.5), (1, 0)):
     learner.num_frames.assign(int(share * _config().experiment.total_frames))
     assert learner.hyperparameters.remaining_share() == left
 
 
 def test_optimiser_has_the_configs_numbers_and_a_populations_epsilon():
-  learner = _learner(optimizer=config_lib.OptimizerConfig(
-      learning_rate=6e-4, decay=0.75, momentum=0.5, bias_correction=True))
+  learner = _learner('optimizer', learning_rate=6e-4, decay=0.75, momentum=0.5,
+                     bias_correction=True)
   learner.hyperparameters.epsilon.assign(3.)
   variables = learner.agent.trainable_variables
   before = variables[0].numpy()
@@ -80,7 +76,7 @@ def test_optimiser_has_the_configs_numbers_and_a_populations_epsilon():
 
 
 def test_loss_has_the_entropy_cost_of_the_present():
-  learner = _learner(impala=config_lib.ImpalaConfig(entropy_annealed_to=0.))
+  learner = _learner('impala', entropy_annealed_to=0.)
   learner.num_frames.assign(_config().experiment.total_frames)
   found = learner.gradients(tf.nest.map_structure(tf.constant, (
       loss_inputs.unroll(np.int32([[1], [1]]), np.zeros([2, 1, 3]),
@@ -92,19 +88,17 @@ def test_loss_has_the_entropy_cost_of_the_present():
 
 
 def test_levels_go_on_from_actor_to_actor():
-  config = dataclasses.replace(
-      _config(), actor=config_lib.ActorConfig(num_envs=2),
-      environment=config_lib.EnvironmentConfig(
-          level='tmaze/1,tmaze/2,tmaze/3'))
+  config = _config().replaced('actor', num_envs=2).replaced(
+      'environment', level='tmaze/1,tmaze/2,tmaze/3')
   for task, levels in enumerate(([0, 1], [2, 0])):
     environment = experiment.make_actor_environment(config, 0, task)
     assert environment.level_index.tolist() == levels
 
 
 def test_priorities_have_the_configs_exponents(monkeypatch):
-  config = dataclasses.replace(_config(), replay=config_lib.ReplayConfig(
-      replay_fraction=.5, sampling='priorities', priority_exponent=.25,
-      priority_correction=.75))
+  config = _config().replaced(
+      'replay', replay_fraction=.5, sampling='priorities',
+      priority_exponent=.25, priority_correction=.75)
   options = transport.make_replay(config, unrolls.spec()).info.sampler_options
   assert options.prioritized.priority_exponent == .25
   monkeypatch.setattr(transport.batches_lib, 'make_batches',
@@ -114,8 +108,7 @@ def test_priorities_have_the_configs_exponents(monkeypatch):
 
 
 def test_batch_that_devices_cannot_share_is_refused():
-  config = dataclasses.replace(
-      _config(), learner=config_lib.LearnerConfig(batch_size=5))
+  config = _config().replaced('learner', batch_size=5)
   environment = experiment.make_environment(config, 1, 0, training=True)
   strategy = types.SimpleNamespace(
       extended=types.SimpleNamespace(worker_devices=('/cpu:0', '/cpu:1')))

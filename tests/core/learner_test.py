@@ -1,6 +1,5 @@
 """The learner's update against its parts put together by hand."""
 
-import dataclasses
 import functools
 import sys
 
@@ -63,11 +62,9 @@ def _squares(agent, unroll):
 def _learner(make_agent=_agent, loss_fn=_loss, strategy=None, after_step=None,
              **replaced):
   strategy = strategy or tf.distribute.OneDeviceStrategy('/cpu:0')
-  settings = dataclasses.replace(
-      CONFIG, impala=replaced.pop('impala', CONFIG.impala),
-      optimizer=dataclasses.replace(
-          CONFIG.optimizer,
-          max_gradient_norm=replaced.pop('max_gradient_norm', MAX_NORM)))
+  settings = CONFIG.replaced('impala', **replaced.pop('impala', {})).replaced(
+      'optimizer',
+      max_gradient_norm=replaced.pop('max_gradient_norm', MAX_NORM))
   momentum = replaced.pop('momentum', OPTIMIZER['momentum'])
   numbers = learner_lib.Settings(
       total_frames=10 * FRAMES_PER_UPDATE, annealed=True, annealed_share=1.,
@@ -343,8 +340,7 @@ def test_gradients_and_apply_are_the_update():
   whole, apart = _learner(), _learner()
   for i in range(2):
     metrics = whole.update(_unroll(seed=i))
-    gradients = apart.gradients(_unroll(seed=i))
-    applied = apart.apply(gradients)
+    applied = apart.apply(apart.gradients(_unroll(seed=i)))
     apart.num_frames.assign_add(FRAMES_PER_UPDATE)
     for name in 'gradient_norm', 'learning_rate':
       np.testing.assert_allclose(applied[name], metrics[name], rtol=1e-5)
@@ -389,16 +385,11 @@ def test_hyperparameters_are_read_at_every_update_and_nothing_is_retraced():
     (0.5, (0.5, 0.5, 0.5, 0.3125, 0.125, 0.125))])
 def test_entropy_cost_and_learning_rate_fall_linearly_with_the_frames(
     annealed_share, costs):
-
-  def entropy_bonus(agent, unroll):
-    del unroll
-    return types.LossOutput(
-        hyperparameters.present().entropy_cost * agent.factor, {})
-
   learner = _learner(
-      _Scale, entropy_bonus, total_frames=4 * FRAMES_PER_UPDATE,
-      annealed_share=annealed_share, impala=config.ImpalaConfig(
-          entropy_cost=0.5, entropy_annealed_to=0.25))
+      _Scale, lambda agent, unroll: types.LossOutput(
+          hyperparameters.present().entropy_cost * agent.factor, {}),
+      total_frames=4 * FRAMES_PER_UPDATE, annealed_share=annealed_share,
+      impala={'entropy_cost': 0.5, 'entropy_annealed_to': 0.25})
   hyperparameters = learner.hyperparameters
   for expected in costs:
     assert hyperparameters.row()['entropy_cost'] == expected

@@ -203,9 +203,8 @@ def test_rows_are_of_the_unrolls_of_all_learners(tmp_path):
     return [np.concatenate([array, array], axis=-1) for array in arrays]
 
   unrolls = [_unroll(version=-i, returns=[5., 1., 3.]) for i in range(2)]
-  run = _Run(tmp_path, unrolls, num_fresh=1, row_secs=1e9,
-             levels=('tmaze/1', 'catch'), gather=gather)
-  row, = run.rows
+  row, = _Run(tmp_path, unrolls, num_fresh=1, row_secs=1e9,
+              levels=('tmaze/1', 'catch'), gather=gather).rows
   assert row['episodes'] == 2 * 2 * 2  # Of the first unroll of each batch.
   assert row['episode_return'] == (5 + 3) / 2
   assert row['policy_lag'] == (0 + 2) / 2 and row['policy_lag_max'] == 2

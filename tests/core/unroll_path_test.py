@@ -8,7 +8,7 @@ import threading
 import pytest
 
 import impala_tf
-from impala_tf import config as config_lib
+from tests.fixtures import configs
 from tests.fixtures import hosts
 
 _PACKAGE = pathlib.Path(impala_tf.__file__).parent
@@ -41,15 +41,11 @@ def test_an_unroll_passes_the_files_of_the_map(tmp_path):
   """From the update that learns from it back to the actor's first step."""
   tracer = _Tracer(first=3)
   # Rows are not on the way: none is due.
-  config = config_lib.Config(
-      experiment=config_lib.ExperimentConfig(
-          in_process=True, total_frames=5 * 4 * 5 * 4,
-          log_interval_updates=1000),
-      environment=config_lib.EnvironmentConfig(level='atari/pong'),
-      atari=config_lib.AtariConfig(height=36, width=36),
-      agent=config_lib.AgentConfig(hidden_size=16),
-      actor=config_lib.ActorConfig(num_envs=4),
-      learner=config_lib.LearnerConfig(batch_size=4, unroll_length=5))
+  config = (configs.of_catch(total_frames=5 * 4 * 5 * 4,
+                             log_interval_updates=1000)
+            .replaced('environment', level='atari/pong')
+            .replaced('atari', height=36, width=36)
+            .replaced('agent', torso='shallow').replaced('actor', num_envs=4))
   process = hosts.StoppedBy(
       before_batch=lambda: None, on_wait=lambda cause: None)
   threading.setprofile(tracer.note)  # Of the reader's thread.

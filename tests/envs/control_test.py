@@ -99,8 +99,7 @@ def test_a_task_that_terminates_has_discount_0(monkeypatch):
 @pytest.mark.nightly
 def test_tasks_of_all_kinds_can_be_played_and_filmed(name):
   env = control.ControlEnvironment(name, E, seed=0)
-  rng = np.random.default_rng(0)
-  for row in (env.reset(), env.step(_actions(env, rng))):
+  for row in (env.reset(), env.step(_actions(env, np.random.default_rng(0)))):
     assert row.observation.shape == (E,) + env.observation_spec().shape
     assert np.isfinite(row.observation).all()
   picture = env.render()

@@ -90,8 +90,7 @@ def test_side_channels_are_those_of_each_environment_beyond_ends(start_workers):
 
 def test_workers_are_processes_without_tensorflow(start_workers):
   make = functools.partial(worker_environments.Introspective, 1)
-  pool = start_workers(make, E, 3)
-  numbers, timestep = pool.recv(min_ready=E)
+  numbers, timestep = start_workers(make, E, 3).recv(min_ready=E)
   assert not timestep.discount.any()
   pids = dict(zip(numbers.tolist(), timestep.reward.astype(int).tolist()))
   assert set(pids.values()) <= set(programs.children('spawn_main'))

@@ -1,6 +1,5 @@
 """Environments from names, and messages for names that cannot be."""
 
-import dataclasses
 import importlib.util
 
 import dm_env
@@ -191,9 +190,7 @@ def test_arguments_cannot_name_a_module_to_import(call):
     ('agent', {'instruction_length': 16},
      'is 16, but .* gives no instructions; set it to 0')])
 def test_options_are_for_levels_that_take_them(level, section, options, words):
-  settings = config.Config(environment=config.EnvironmentConfig(level=level))
-  settings = dataclasses.replace(settings, **{
-      section: dataclasses.replace(getattr(settings, section), **options)})
+  settings = _config(level).replaced(section, **options)
   for call in (lambda: factory.check_levels(settings),
                lambda: factory.make_environment(
                    level.split(',')[-1], 2, 3, settings, training=True)):

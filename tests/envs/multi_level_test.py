@@ -157,8 +157,7 @@ def test_levels_of_other_spaces_keep_how_they_are_converted():
 
 @pytest.mark.usefixtures('pushers')
 def test_levels_without_bounds_are_named_together_and_mix_with_no_others():
-  probe = multi_level.make_probe(_config('gym/None-v0,gym/Free-v0'))
-  remark, = probe.remarks
+  remark, = multi_level.make_probe(_config('gym/None-v0,gym/Free-v0')).remarks
   assert remark.startswith('gym/None-v0, gym/Free-v0: some actions lack a b')
   with pytest.raises(config.ConfigError, match='leave one of them out'):
     multi_level.make_probe(_config('gym/One-v0,gym/None-v0'))

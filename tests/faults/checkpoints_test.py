@@ -153,8 +153,7 @@ def _fill(path, leave):
     with contextlib.suppress(OSError):
       while file.write(bytes(65536)):
         pass
-    size = file.tell()
-    file.truncate(max(0, size - leave))
+    file.truncate(max(0, file.tell() - leave))
   return filler
 
 

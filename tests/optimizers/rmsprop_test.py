@@ -154,9 +154,8 @@ def test_replicas_take_the_same_steps_under_a_mirrored_strategy():
       np.testing.assert_allclose(position, _tf1_positions()[-1], rtol=1e-5)
     for x in mean_squares:
       np.testing.assert_allclose(x, mean_square, rtol=1e-5)
-  rates = iter(RATES)
   variable, optimizer = _make(
-      bias_correction=True, learning_rate=rates.__next__)
+      bias_correction=True, learning_rate=iter(RATES).__next__)
   for gradient in GRADIENTS:
     optimizer.apply_gradients([(tf.constant(gradient), variable)])
   for positions in corrected:

@@ -38,8 +38,7 @@ def test_best_of_both_are_paired_by_seed(paths):
 
 
 def test_curves_are_means_over_seeds(paths):
-  figure = comparison.draw(*paths, comparison.pairs(*paths))
-  axes, = figure.axes
+  axes, = comparison.draw(*paths, comparison.pairs(*paths)).axes
   ends = {line.get_label(): line.get_ydata()[-1] for line in axes.lines}
   assert ends == {'population': pytest.approx(0.6 + 0.03 + 0.1),
                   'sweep': pytest.approx(0.3 + 0.03 + 0.1)}

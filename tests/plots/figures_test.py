@@ -13,9 +13,8 @@ PONG, BREAKOUT = 'atari/pong', 'atari/breakout'
 
 def test_bars_are_human_normalised_scores_of_levels_that_we_have():
   suite = atari57.SUITE
-  figure = figures.scores(suite, {
-      'a': {PONG: -20.7, BREAKOUT: 30.5}, 'b': {BREAKOUT: 59.3}})
-  axes, = figure.axes
+  axes, = figures.scores(suite, {
+      'a': {PONG: -20.7, BREAKOUT: 30.5}, 'b': {BREAKOUT: 59.3}}).axes
   assert [t.get_text() for t in axes.get_yticklabels()] == ['breakout', 'pong']
   widths = {container.get_label(): [bar.get_width() for bar in container]
             for container in axes.containers}

@@ -31,8 +31,7 @@ def test_interval_is_scipys_percentile_bootstrap(name):
 def test_draws_are_within_strata_and_of_whole_curves():
   # Runs within each task are equal, so that draws there make no difference.
   values = np.array([[0., 1.], [0., 1.], [10., 11.], [10., 11.]])
-  strata = ['a', 'a', 'b', 'b']
-  band = intervals.band(values, strata, intervals.mean, 0.95)
+  band = intervals.band(values, ['a', 'a', 'b', 'b'], intervals.mean, 0.95)
   np.testing.assert_allclose([band.low, band.high], [[5., 6.]] * 2)
   mixed = intervals.band(values, [_ONE] * 4, intervals.mean, 0.95)
   assert mixed.low[0] < 5 < mixed.high[0]

@@ -88,8 +88,7 @@ def test_output_comes_whole_and_before_the_end(make):
   _start(program, 'short')
   _until(program, State.ENDED)
   assert program.exit_code == 3
-  text = program.log_path.read_text()
-  first, second, third = text.splitlines()
+  first, second, third = program.log_path.read_text().splitlines()
   assert first == f'started on {program.place_name}'
   assert second.split()[2:] == ['mine', os.getcwd()]
   assert third == 'x' * 200_000 + 'the end'

@@ -1,6 +1,5 @@
 """Batched A2C: each batch was played by the parameters that learn from it."""
 
-import dataclasses
 import functools
 
 import numpy as np
@@ -106,9 +105,7 @@ def test_lag_is_0_and_ratios_are_1_in_one_process(tmp_path, synchronisation):
 def test_one_nan_spoils_one_return(tmp_path, monkeypatch):
   spoilt_catch.spoil_one_reward(monkeypatch)
   # Without an LSTM, which would remember the NaN: then no action can be drawn.
-  rows = _rows(dataclasses.replace(
-      _config('step'), agent=config_lib.AgentConfig(
-          torso='mlp', hidden_size=8)), tmp_path)
+  rows = _rows(_config('step').replaced('agent', use_lstm=False), tmp_path)
   assert rows[-1]['updates_skipped'] == 1
   # Episodes have 9 steps, and all environments end them together.
   assert [row['episodes'] for row in rows] == [0, 8, 8, 16, 16]

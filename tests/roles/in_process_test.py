@@ -1,6 +1,5 @@
 """Whole runs in one process: repeatable, and resumable."""
 
-import dataclasses
 import math
 import types
 
@@ -64,7 +63,7 @@ def test_row_of_several_updates_has_their_means_and_changes_no_other(
 def test_parameters_are_published_before_they_are_fetched_only(
     tmp_path, monkeypatch):
   published = hosts.published(monkeypatch)
-  rows = _rows(_with(_config(), 'actor', num_envs=12), tmp_path)
+  rows = _rows(_config().replaced('actor', num_envs=12), tmp_path)
   # The actor plays 12 unrolls at a time, which are three batches.
   assert [stamp.version for stamp, _ in published] == [0, 3, 6]
   assert [row['policy_lag'] for row in rows] == [0, 1, 2, 0, 1, 2, 0, 1]
@@ -95,9 +94,8 @@ def test_learner_prints_remarks_on_the_level(
     return environment
 
   monkeypatch.setattr(experiment, 'make_probe_environment', remarking)
-  hosts.run_in_process(
-      _with(_config(algorithm=algorithm), 'impala', correction=correction),
-      tmp_path)
+  hosts.run_in_process(_config(algorithm=algorithm).replaced(
+      'impala', correction=correction), tmp_path)
   assert capsys.readouterr().err.count('note: it drifts\n') == 1
 
 
@@ -113,10 +111,11 @@ def test_log_leaves_out_as_many_games_as_environments_play(
       made.append(arguments[1:])
 
   monkeypatch.setattr(training_log, 'EpisodeWindow', Window)
-  config = _with(_config(algorithm=algorithm), 'impala', correction=correction)
+  config = _config(algorithm=algorithm).replaced(
+      'impala', correction=correction)
   for _ in range(2):
     hosts.run_in_process(
-        _with(config, 'actor', num_envs=4, num_actors=3), tmp_path)
+        config.replaced('actor', num_envs=4, num_actors=3), tmp_path)
   assert made == [(num_envs, False), (num_envs, True)]
 
 
@@ -138,10 +137,10 @@ def test_same_seed_gives_the_same_numbers_and_another_gives_others(
 
 @pytest.mark.slow
 def test_learner_gives_continuous_actions_the_actors_probabilities(tmp_path):
-  config = _with(_config(total_frames=4 * 20), 'environment',
-                 level='gym/InvertedPendulum-v5')
-  config = _with(config, 'agent', use_lstm=True, lstm_size=8)
-  row, = _rows(_with(config, 'learner', unroll_length=20), tmp_path)
+  config = _config(total_frames=4 * 20).replaced(
+      'environment', level='gym/InvertedPendulum-v5').replaced(
+          'agent', use_lstm=True, lstm_size=8)
+  row, = _rows(config.replaced('learner', unroll_length=20), tmp_path)
   # Nothing has been learned, so each ratio is 1. The action as it was sampled,
   # its logits and the memory of the last one have all arrived.
   assert row['rho/mean'] == pytest.approx(1, abs=1e-5)
@@ -155,14 +154,12 @@ def test_learner_gives_continuous_actions_the_actors_probabilities(tmp_path):
 def _locks_config(total_frames):
   """Makes a config of nested observations, several choices and masks."""
   user_modules.load([locks.MODULE])
-  return dataclasses.replace(
-      _config(total_frames=total_frames),
-      environment=config_lib.EnvironmentConfig(level=locks.LEVEL),
-      agent=config_lib.AgentConfig(
-          hidden_size=16, use_lstm=True, lstm_size=8,
-          normalise_observations=True),
-      actor=config_lib.ActorConfig(num_envs=4),
-      learner=config_lib.LearnerConfig(batch_size=4, unroll_length=12))
+  return (_config(total_frames=total_frames)
+          .replaced('environment', level=locks.LEVEL)
+          .replaced('agent', torso='shallow', use_lstm=True, lstm_size=8,
+                    normalise_observations=True)
+          .replaced('actor', num_envs=4)
+          .replaced('learner', unroll_length=12))
 
 
 def _evaluate(run_dir, config, num_episodes=20):
@@ -196,31 +193,22 @@ def test_locks_are_played_learned_from_resumed_and_evaluated(tmp_path):
 @pytest.mark.parametrize('num_steps', [1, 5])
 @pytest.mark.parametrize('is_limit', [
     True, pytest.param(False, marks=pytest.mark.nightly)])
-@pytest.mark.parametrize('algorithm, sections', [
-    ('impala', {}),
-    ('laser', {'replay': config_lib.ReplayConfig(replay_fraction=0.5)}),
-    ('impala_popart', {
-        'impala': config_lib.ImpalaConfig(popart_step_size=1e-2)}),
-    pytest.param('a3c', {
-        'impala': config_lib.ImpalaConfig(correction='none')},
+@pytest.mark.parametrize('algorithm, section, options', [
+    ('impala', 'impala', {}), ('laser', 'replay', {'replay_fraction': 0.5}),
+    ('impala_popart', 'impala', {'popart_step_size': 1e-2}),
+    pytest.param('a3c', 'impala', {'correction': 'none'},
                  marks=pytest.mark.nightly),
-    pytest.param('n_step_q', {
-        'asynchronous': config_lib.AsyncConfig(epsilon_anneal_frames=2000)},
+    pytest.param('n_step_q', 'asynchronous', {'epsilon_anneal_frames': 2000},
                  marks=pytest.mark.nightly)])
 def test_reward_on_which_a_time_limit_falls_is_learned(
-    tmp_path, algorithm, sections, is_limit, num_steps):
+    tmp_path, algorithm, section, options, is_limit, num_steps):
   user_modules.load([limits.MODULE])
-  config = config_lib.Config(**{
-      'experiment': config_lib.ExperimentConfig(
-          algorithm=algorithm, in_process=True, total_frames=8000),
-      'environment': config_lib.EnvironmentConfig(
-          level=limits.LEVEL,
-          kwargs={'num_steps': num_steps, 'is_limit': is_limit}),
-      'agent': config_lib.AgentConfig(torso='mlp', hidden_size=16),
-      'actor': config_lib.ActorConfig(num_envs=4),
-      'learner': config_lib.LearnerConfig(batch_size=4, unroll_length=10),
-      'optimizer': config_lib.OptimizerConfig(learning_rate=4e-3),
-      **sections})
+  config = (_config(algorithm=algorithm, total_frames=8000)
+            .replaced('environment', level=limits.LEVEL, kwargs={
+                'num_steps': num_steps, 'is_limit': is_limit})
+            .replaced('actor', num_envs=4).replaced('learner', unroll_length=10)
+            .replaced('optimizer', learning_rate=4e-3)
+            .replaced(section, **options))
   hosts.run_in_process(config, tmp_path)
   # Half of it by chance.
   assert np.mean(_evaluate(tmp_path, config, 100).returns) > 0.8
@@ -236,8 +224,8 @@ def test_resumed_run_plays_other_games(synchronisation, tmp_path, monkeypatch):
     return make(config, seed, task)
 
   monkeypatch.setattr(experiment, 'make_actor_environment', note_seed)
-  config = dataclasses.replace(_config(), actor=config_lib.ActorConfig(
-      num_envs=4, synchronisation=synchronisation))
+  config = _config().replaced(
+      'actor', num_envs=4, synchronisation=synchronisation)
   for _ in range(2):
     _rows(config, tmp_path, hosts.StoppedAfter(1))
   assert seeds == [experiment.make_seeds(1, 0)[0],
@@ -272,9 +260,9 @@ def test_refusals_end_with_the_episode_of_a_nan(tmp_path, monkeypatch):
 @pytest.mark.parametrize('lag_updates', [0, 10])
 @pytest.mark.slow
 def test_controlled_lag_is_exact(tmp_path, lag_updates):
-  config = _with(_config(total_frames=15 * _FRAMES_PER_UPDATE), 'actor',
-                 num_envs=4, controlled_lag_updates=lag_updates)
-  rows = _rows(_with(config, 'optimizer', learning_rate=0.05), tmp_path)
+  rows = _rows(_config(total_frames=15 * _FRAMES_PER_UPDATE).replaced(
+      'actor', num_envs=4, controlled_lag_updates=lag_updates).replaced(
+          'optimizer', learning_rate=0.05), tmp_path)
   for update, row in enumerate(rows):  # Before, there are no older ones.
     assert row['policy_lag'] == row['policy_lag_max'] == min(
         update, lag_updates)
@@ -286,8 +274,8 @@ _MAZES = ('tmaze/1', 'tmaze/2', 'tmaze/3')
 
 
 def _multi_level(**experiment):
-  config = _with(_config(**experiment), 'actor', num_envs=7)
-  return _with(config, 'environment', level=','.join(_MAZES))
+  return _config(**experiment).replaced('actor', num_envs=7).replaced(
+      'environment', level=','.join(_MAZES))
 
 
 def _level_frames(row):
@@ -307,8 +295,8 @@ def test_levels_are_learned_together_and_counted_apart(tmp_path):
 
 
 def _popart():
-  return _with(_multi_level(algorithm='impala_popart'), 'impala',
-               popart_step_size=0.01, reward_clipping='none')
+  return _multi_level(algorithm='impala_popart').replaced(
+      'impala', popart_step_size=0.01, reward_clipping='none')
 
 
 def test_popart_has_moments_of_each_level_that_go_on_and_are_loaded(tmp_path):
@@ -326,21 +314,16 @@ def test_popart_has_moments_of_each_level_that_go_on_and_are_loaded(tmp_path):
   assert np.all(before.mean != after.mean)
 
 
-def _with(config, section, **options):
-  return dataclasses.replace(config, **{section: dataclasses.replace(
-      getattr(config, section), **options)})
-
-
 @pytest.mark.slow
 def test_resumed_run_learns_by_the_changed_config(tmp_path, monkeypatch):
   """Its values win over those in the checkpoint, once; annealing follows."""
   published = hosts.published(monkeypatch)
-  old = _with(_config(), 'optimizer', learning_rate=0.5)
+  old = _config().replaced('optimizer', learning_rate=0.5)
   before = _rows(old, tmp_path, hosts.StoppedAfter(2))[-1]
-  new = _with(old, 'optimizer', learning_rate=0.25)
-  new = _with(new, 'impala', entropy_cost=0.125)
-  new = _with(new, 'experiment', total_frames=2 * old.experiment.total_frames)
-  new = _with(new, 'learner', batch_size=2 * old.learner.batch_size)
+  new = old.replaced('optimizer', learning_rate=0.25).replaced(
+      'impala', entropy_cost=0.125).replaced(
+          'experiment', total_frames=2 * old.experiment.total_frames).replaced(
+              'learner', batch_size=2 * old.learner.batch_size)
   rows = _rows(new, tmp_path, hosts.StoppedAfter(2))[2:]
   frames = before['frames'] + 2 * _FRAMES_PER_UPDATE
   assert [row['frames'] for row in rows] == [
@@ -354,14 +337,14 @@ def test_resumed_run_learns_by_the_changed_config(tmp_path, monkeypatch):
   assert (rows[0]['updates'], rows[0]['frames']) in [
       stamp for stamp, _ in published]
   # The other way, without a change of what the first change left.
-  last = _rows(_with(new, 'impala', entropy_cost=0.5), tmp_path)[-1]
+  last = _rows(new.replaced('impala', entropy_cost=0.5), tmp_path)[-1]
   assert last['entropy_cost'] == 0.5
 
 
 def _replaying(updates=_UPDATES, **options):
   # One new unroll in a batch of four.
-  return _with(_config(total_frames=updates * 5), 'replay',
-               replay_fraction=0.75, **options)
+  return _config(total_frames=updates * 5).replaced(
+      'replay', replay_fraction=0.75, **options)
 
 
 def test_replayed_unrolls_count_no_frames_and_have_their_columns(
@@ -388,15 +371,13 @@ def test_replayed_unrolls_count_no_frames_and_have_their_columns(
 
 def _laser(replay, use_lstm=False, **laser_options):
   """Makes a config of LASER on a T-maze, one new unroll a batch."""
-  config = _with(_config(), 'experiment', algorithm='laser',
-                 total_frames=12 * 5)
-  config = _with(config, 'environment', level='tmaze/10')
-  config = _with(config, 'actor', num_envs=2)
-  config = _with(config, 'optimizer', learning_rate=0.05)
-  return dataclasses.replace(
-      config, laser=config_lib.LaserConfig(**laser_options),
-      agent=dataclasses.replace(config.agent, use_lstm=use_lstm, lstm_size=8),
-      replay=config_lib.ReplayConfig(**{'replay_fraction': 0.75, **replay}))
+  return (_config(algorithm='laser', total_frames=12 * 5)
+          .replaced('environment', level='tmaze/10')
+          .replaced('actor', num_envs=2)
+          .replaced('optimizer', learning_rate=0.05)
+          .replaced('laser', **laser_options)
+          .replaced('agent', use_lstm=use_lstm, lstm_size=8)
+          .replaced('replay', **{'replay_fraction': 0.75, **replay}))
 
 
 @pytest.mark.parametrize('replay_options, use_lstm', [
@@ -430,10 +411,9 @@ def test_resumed_run_of_another_config_has_its_replay_again(tmp_path):
   host = hosts.StoppedAfter(5)
   config = _replaying(survives_resume=True)
   _rows(config, tmp_path, host)
-  config = _with(config, 'learner', batch_size=8)
-  config = _with(config, 'actor', num_envs=2)
-  config = _with(config, 'optimizer', learning_rate=1e-5)
-  row = _rows(config, tmp_path)[5]
+  row = _rows(config.replaced('learner', batch_size=8).replaced(
+      'actor', num_envs=2).replaced(
+          'optimizer', learning_rate=1e-5), tmp_path)[5]
   assert row['replay_occupancy'] >= host.rows[-1]['replay_occupancy'] > 0
   assert row['unrolls_refused'] == 0
   assert row['frames'] == host.rows[-1]['frames'] + 2 * 5
@@ -442,15 +422,12 @@ def test_resumed_run_of_another_config_has_its_replay_again(tmp_path):
 @pytest.mark.slow
 def test_run_goes_on_in_another_precision(tmp_path, monkeypatch):
   monkeypatch.setattr(cores, 'cpuinfo', lambda fact: 'amx_bf16')
-  config = dataclasses.replace(
-      _config(), environment=config_lib.EnvironmentConfig(level='atari/pong'),
-      atari=config_lib.AtariConfig(height=36, width=36),
-      agent=config_lib.AgentConfig(hidden_size=16))
+  config = _config().replaced('environment', level='atari/pong').replaced(
+      'atari', height=36, width=36).replaced('agent', torso='shallow')
   for i, chosen in enumerate(('float32', 'mixed_bfloat16', 'float32')):
-    config = _with(config, 'learner', precision=chosen)
     # Two updates of frames that were repeated four times.
-    rows = _rows(_with(config, 'experiment', total_frames=(
-        8 * (i + 1) * _FRAMES_PER_UPDATE)), tmp_path)
+    rows = _rows(config.replaced('learner', precision=chosen).replaced(
+        'experiment', total_frames=8 * (i + 1) * _FRAMES_PER_UPDATE), tmp_path)
   assert [row['updates'] for row in rows] == list(range(1, 7))
   assert all(math.isfinite(value) for row in rows for value in row.values())
 
@@ -458,10 +435,9 @@ def test_run_goes_on_in_another_precision(tmp_path, monkeypatch):
 def test_learners_compare_the_precision_that_the_machine_decided(
     tmp_path, monkeypatch):
   monkeypatch.setattr(cores, 'cpuinfo', lambda fact: 'amx_bf16')
-  config = dataclasses.replace(
-      _config(), experiment=config_lib.ExperimentConfig(in_process=False),
-      agent=config_lib.AgentConfig(torso='shallow'),
-      learner=config_lib.LearnerConfig(precision='auto', num_threads=2))
+  config = _config(in_process=False).replaced(
+      'agent', torso='shallow').replaced(
+          'learner', precision='auto', num_threads=2)
 
   def refuse(announced, num_threads, chosen):
     assert (announced, num_threads, chosen) == (config, 2, 'mixed_bfloat16')
@@ -476,9 +452,9 @@ def test_learners_compare_the_precision_that_the_machine_decided(
 def test_numbers_of_episodes_are_columns_and_returns_are_not_scaled(
     tmp_path, modules_forgotten):
   user_modules.load([reports.MODULE])
-  config = _with(
-      _config(total_frames=200), 'environment', level=','.join(reports.LEVELS),
-      reward_scale=1e-3, episode_metrics='score,won,nothing')
+  config = _config(total_frames=200).replaced(
+      'environment', level=','.join(reports.LEVELS), reward_scale=1e-3,
+      episode_metrics='score,won,nothing')
   row = _rows(config, tmp_path)[-1]
   # Each environment has played the same games, half of them of each level.
   own, other = (row[f'level/{level}/episode/score'] for level in reports.LEVELS)

@@ -1,7 +1,5 @@
 """A run that begins with another's parameters learns as a new one."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 
@@ -58,9 +56,7 @@ def test_parameters_are_taken_and_all_else_is_new(
     ('atari/pong', r'and not uint8 \[84, 84, 4\]')])
 def test_other_observations_are_refused_and_nothing_is_written(
     source, tmp_path, level, words):
-  config = dataclasses.replace(
-      saved_parts.CONFIG,
-      environment=config_lib.EnvironmentConfig(level=level))
+  config = saved_parts.CONFIG.replaced('environment', level=level)
   with pytest.raises(config_lib.UserError, match=words):
     learner_state.write_first_checkpoint(
         config, str(tmp_path / 'new'), source, 'newest')

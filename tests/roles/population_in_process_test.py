@@ -33,12 +33,11 @@ def _configs(directory, total_updates=_UPDATES):
   for name in disturbed_member.MEMBERS:
     (directory / name).mkdir(parents=True, exist_ok=True)
     config = disturbed_member.config_of(str(directory / name))
-    configs[str(directory / name)] = dataclasses.replace(
-        config, experiment=dataclasses.replace(
-            config.experiment, total_frames=total_updates * _FRAMES_PER_UPDATE),
-        optimizer=dataclasses.replace(
-            config.optimizer, max_gradient_norm=40.),
-        population=dataclasses.replace(config.population, mutation_factor=1.5))
+    configs[str(directory / name)] = (
+        config.replaced(
+            'experiment', total_frames=total_updates * _FRAMES_PER_UPDATE)
+        .replaced('optimizer', max_gradient_norm=40.)
+        .replaced('population', mutation_factor=1.5))
   return configs
 
 
@@ -156,9 +155,8 @@ def _mean_return(begin, end):
 @pytest.mark.slow
 def test_replayed_games_do_not_count(tmp_path):
   config = _configs(tmp_path)[str(tmp_path / 'copies')]
-  hosts.run_in_process(dataclasses.replace(
-      config, learner=dataclasses.replace(config.learner, batch_size=32),
-      replay=config_lib.ReplayConfig(replay_fraction=0.5)), tmp_path / 'copies')
+  hosts.run_in_process(config.replaced('learner', batch_size=32).replaced(
+      'replay', replay_fraction=0.5), tmp_path / 'copies')
   rows, (event, *_) = _numbers(tmp_path)['copies']
   burn_in, decision = rows[_BURN_IN_UPDATES - 1], rows[event.updates - 1]
   assert 50 <= decision['episodes'] - burn_in['episodes'] < 100
@@ -168,10 +166,9 @@ def test_replayed_games_do_not_count(tmp_path):
 def test_actors_get_the_copy_and_not_the_parameters_that_it_replaced(
     trained, tmp_path, monkeypatch):
   published = hosts.published(monkeypatch)
-  config = _configs(tmp_path)[str(tmp_path / 'copies')]
   # With a lag of 0, each update is published by itself and at once.
-  config = dataclasses.replace(config, actor=dataclasses.replace(
-      config.actor, controlled_lag_updates=0))
+  config = _configs(tmp_path)[str(tmp_path / 'copies')].replaced(
+      'actor', controlled_lag_updates=0)
   shutil.copytree(trained / 'good', tmp_path / 'good', dirs_exist_ok=True)
   hosts.run_in_process(config, tmp_path / 'copies', hosts.StoppedBy(
       lambda: bool(_events(tmp_path)['copies'])))

@@ -13,8 +13,7 @@ from tests.fixtures import trained_runs
 
 @pytest.fixture(name='run_dir', scope='module')
 def _run_dir(tmp_path_factory):
-  path = tmp_path_factory.mktemp('run')
-  return str(trained_runs.make(path, 'catch'))
+  return str(trained_runs.make(tmp_path_factory.mktemp('run'), 'catch'))
 
 
 def test_scores_are_those_of_the_command(run_dir, tmp_path, call):

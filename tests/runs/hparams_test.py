@@ -1,7 +1,5 @@
 """Tests of the config in TensorBoard, as TensorBoard itself reads it."""
 
-import dataclasses
-
 from tensorboard import context as context_lib
 from tensorboard.backend.event_processing import data_provider
 from tensorboard.backend.event_processing import plugin_event_multiplexer
@@ -74,9 +72,8 @@ def test_each_run_is_a_session_with_its_values_and_returns(tmp_path):
   _train(tmp_path / 'a', _config(learning_rate=0.5), [1., 3., 2.])
   # Two runs with one config are two sessions of the dashboard.
   for name in 'b', 'c':
-    _train(tmp_path / name, dataclasses.replace(
-        _config(), impala=config_lib.ImpalaConfig(clip_rho_threshold=None)),
-           [4.])
+    _train(tmp_path / name, _config().replaced(
+        'impala', clip_rho_threshold=None), [4.])
   sessions = _sessions(_read(tmp_path))
   assert list(sessions) == ['a', 'b', 'c']
   values, returns = sessions['a']

@@ -32,8 +32,7 @@ def test_row_without_room_is_lost_whole_and_later_ones_are_not(
       writer.write(_row(frames))
   writer.write(_row(40))
   writer.close()
-  rows = metrics.read_rows(str(tmp_path))
-  assert [row['frames'] for row in rows] == [10, 40]
+  assert [row['frames'] for row in metrics.read_rows(str(tmp_path))] == [10, 40]
   assert caplog.text.count('is lost') == 2
   assert caplog.text.count('TensorBoard') == 1
 

@@ -3,6 +3,7 @@
 import builtins
 import json
 import logging
+import types
 
 from absl import logging as absl_logging
 import pytest
@@ -84,6 +85,17 @@ def test_rows_of_earlier_starts_are_not_shown(tmp_path, capsys):
     newest.show(line)
     shown = capsys.readouterr().out
     assert ('frames' in shown) == ('evaluated 7.00' in shown) == is_shown
+
+
+def test_full_disk_is_told_once(tmp_path, monkeypatch, caplog):
+  (tmp_path / 'logs').mkdir()
+  newest, line = progress.NewestRow(str(tmp_path)), _line()
+  for free in 2e6, 1e5, 1e5:
+    monkeypatch.setattr(
+        progress.shutil, 'disk_usage',
+        lambda path, free=free: types.SimpleNamespace(free=free))
+    newest.show(line)
+  assert caplog.text.count('is full: rows, logs') == 1
 
 
 def test_rows_that_cannot_be_read_now_are_read_later(tmp_path, capsys):

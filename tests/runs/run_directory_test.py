@@ -65,8 +65,7 @@ def test_directory_that_is_empty_or_of_a_killed_start_will_do(tmp_path, names):
 def _with(config, name, value):
   """Returns the config with one value, 'section.option', changed."""
   section, _, option = name.partition('.')
-  return dataclasses.replace(config, **{section: dataclasses.replace(
-      getattr(config, section), **{option: value})})
+  return config.replaced(section, **{option: value})
 
 
 CHANGED = _with(CONFIG, 'optimizer.learning_rate', 1e-3)

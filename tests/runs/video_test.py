@@ -1,5 +1,6 @@
 """Videos: their pictures, sizes, lengths and files."""
 
+import os
 import pathlib
 import tempfile
 
@@ -70,6 +71,21 @@ def test_relative_path_with_a_colon_is_no_url(tmp_path, monkeypatch):
   monkeypatch.chdir(tmp_path)
   reader = _film(pathlib.Path('a:b [1] %d.mp4'), _Environment())
   assert len([p for p in reader]) == 9
+
+
+def test_film_that_a_disk_cuts_short_is_refused(tmp_path, monkeypatch):
+  get_writer = imageio.get_writer
+
+  def cutting(path, **settings):
+    made = get_writer(path, **settings)
+    close = made.close
+    made.close = lambda: (close(), os.truncate(path, 200))
+    return made
+
+  monkeypatch.setattr(imageio, 'get_writer', cutting)
+  with pytest.raises(config_lib.UserError, match='not whole; make room'):
+    _film(tmp_path / 'x.mp4', _Environment())
+  assert not list(tmp_path.iterdir())
 
 
 def test_film_is_as_fast_as_the_game_and_as_long_as_asked(tmp_path):

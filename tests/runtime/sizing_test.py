@@ -96,10 +96,13 @@ def test_open_numbers_follow_from_the_cores(
 
 def test_memory_is_that_of_the_machine_or_its_container(tmp_path):
   assert sizing.memory_bytes() > 1 << 28
-  (tmp_path / 'max').write_text('max\n')
-  (tmp_path / 'low').write_text('1000\n')
-  assert sizing.memory_bytes(
-      [tmp_path / name for name in ('max', 'missing', 'low')]) == 1000
+  for path, text in (('proc/self/cgroup', '0::/job/step\n4:memory:/\n'),
+                     ('sys/fs/cgroup/job/memory.max', '2000\n'),
+                     ('sys/fs/cgroup/job/step/memory.max', 'max\n'),
+                     ('sys/fs/cgroup/memory/memory.limit_in_bytes', '3000\n')):
+    (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / path).write_text(text)
+  assert sizing.memory_bytes(tmp_path) == 2000  # A Slurm job's.
 
 
 def test_configured_numbers_stay():

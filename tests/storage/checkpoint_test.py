@@ -272,8 +272,7 @@ def test_best_stays_until_there_is_a_better_though_the_newest_go_on(tmp_path):
 
 
 def test_best_of_a_score_that_is_not_finite_is_replaced(tmp_path):
-  parts = saved_parts.Parts(tmp_path)
-  parts.checkpointer.save(3, 1.)
+  saved_parts.Parts(tmp_path).checkpointer.save(3, 1.)
   (tmp_path / 'checkpoints' / 'best.json').write_text(
       '{"number": 3, "score": NaN}')
   saved_parts.Parts(tmp_path).checkpointer.save(5, -7.)
@@ -303,8 +302,7 @@ def test_best_that_is_cut_short_leaves_one_that_is_whole(
   best = checkpoint.find_best(str(tmp_path))
   assert best.number == number
   saved_parts.assert_equal(_restored(best.path), values[number])
-  again = saved_parts.Parts(tmp_path)
-  again.checkpointer.restore()
+  saved_parts.Parts(tmp_path).checkpointer.restore()
   assert {name for name in _names(tmp_path) if name.startswith('best')} == {
       'best.json', f'best-{number}.index',
       f'best-{number}.data-00000-of-00001'}

@@ -54,8 +54,7 @@ def test_every_listed_name_leads_to_a_file_of_its_kind(kind):
 
 
 def test_agent_in_the_box_has_a_name_and_directories_win(tmp_path):
-  pong = shipped.find_agent('pong')
-  assert gin_config.load(gin_config.config_path(pong))
+  assert gin_config.load(gin_config.config_path(shipped.find_agent('pong')))
   for run_dir in ('runs/x', 'gs://b/x', 'pnog', ''):
     assert shipped.find_agent(run_dir) == run_dir
   (tmp_path / 'pong').mkdir()

@@ -96,17 +96,14 @@ def run_actor(args: argparse.Namespace) -> None:
   learner = LearnerConnection(args)
   # If the config is known, TensorFlow is imported while the learner starts.
   path = run_directory.config_path(args.config, args.run_dir)
-  if path is not None:
-    config = gin_config.load(path, args.gin_binding)
-  else:
-    config = learner.config()
+  config = (learner.config() if path is None else
+            gin_config.load(path, args.gin_binding))
   # Here, since they import TensorFlow, which takes seconds.
   from impala_tf.runs import profiling
   architecture = beginning.import_architecture(config)
   seed = secrets.randbits(31) if args.seed is None else args.seed
-  profile = None
-  if args.profile:
-    profile = profiling.HopTimesWriter(args.run_dir, f'actor_{seed}')
+  profile = (profiling.HopTimesWriter(args.run_dir, f'actor_{seed}')
+             if args.profile else None)
   architecture.run_actor(
       config, args.address, seed, args.task, learner.control(config, profile),
       role_flags.sharing(args), args.core)

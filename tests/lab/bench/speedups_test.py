@@ -41,9 +41,8 @@ def test_shared_memory_is_seen_in_the_actors(codes, words):
 
 
 def test_learner_that_plays_itself_gets_no_parameters():
-  config = sizing.fit(config_lib.Config(
-      actor=config_lib.ActorConfig(synchronisation='step')))
-  found = speedups.in_force(config, [])
+  found = speedups.in_force(sizing.fit(config_lib.Config(
+      actor=config_lib.ActorConfig(synchronisation='step'))), [])
   assert found['parameters'] == 'none are sent: the learner plays by itself'
   assert found['actors'] == 'within the learner\'s process'
 

@@ -66,10 +66,9 @@ def test_table_compares_methods_within_an_arm_and_arms_within_a_method():
 
 
 def test_each_variant_is_compared_with_those_before_it():
-  results = _results({
+  lines = differences.of_variants(_results({
       ('small', 'setting', 1): 1., ('middle', 'setting', 1): 3.,
-      ('large', 'setting', 1): 6.})
-  lines = differences.of_variants(results).splitlines()
+      ('large', 'setting', 1): 6.})).splitlines()
   assert 'of final returns over' in lines[0]
   assert lines[4:9] == [
       '| *minus small* |  |', '| middle | 2.00 |', '| large | 5.00 |',

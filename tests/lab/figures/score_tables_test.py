@@ -1,10 +1,15 @@
 """Tables of scores show the recorded results, in pages, too."""
 
+import collections
+import csv
 import pathlib
+import re
 
+import numpy as np
 import pytest
 
 from impala_tf.runs import recorded_results
+from impala_tf.suites import levels as levels_lib
 from lab.figures import score_tables
 
 _ROOT = pathlib.Path(__file__).parents[3]
@@ -101,3 +106,71 @@ def test_recorded_results_have_configs_and_kept_curves():
     assert (_ROOT / result.config).is_file(), result
     assert (_ROOT / result.curve).exists(), result
     assert result.command and result.machine, result
+
+
+def test_kept_evaluations_are_recorded():
+  kept = {str(path.parent.relative_to(_ROOT))
+          for path in _ROOT.glob('testdata/**/evaluation*.json')}
+  # Of changed code, see lab/reports/pong.md: no command makes them.
+  changed = ('pong_entropy_to_0/last_third', 'pong_fresh_replay/seed_12',
+             'pong_fresh_replay/seed_13', 'pong_fresh_replay/seed_2',
+             'pong_fresh_replay/entropy')
+  assert not [path for path in kept - {r.curve for r in _RESULTS}
+              if not any(name in path for name in changed)]
+
+
+@pytest.mark.parametrize('page', [
+    _ROOT / 'README.md', *sorted((_ROOT / 'docs').glob('*.md'))],
+    ids=lambda path: path.name)
+def test_scores_with_errors_in_pages_are_recorded(page):
+  text = page.read_text(encoding='utf-8').replace('−', '-')
+  for mean, error in re.findall(r'(-?\d[\d,.]*) ± ([\d,.]*\d)', text):
+    digits = len(mean.partition('.')[2])
+    assert any(f'{r.score:,.{digits}f} ± {r.standard_error:,.{digits}f}' ==
+               f'{mean} ± {error}' for r in _RESULTS
+               if r.standard_error is not None), f'{mean} ± {error}'
+
+
+def test_tables_of_laser_and_populations_are_of_kept_sweeps():
+  def values(name, column, group):
+    found = collections.defaultdict(list)
+    path = _ROOT / 'testdata' / 'sweeps' / f'{name}.csv'
+    for row in csv.DictReader(path.read_text().splitlines()):
+      found[tuple(row[key] for key in group)].append(float(row[column]))
+    return found
+
+  text = (_ROOT / 'docs' / 'laser.md').read_text(encoding='utf-8')
+  areas = values('laser_share', 'area', ('task', 'variant'))
+  for (task, variant), finals in values(
+      'laser_share', 'final_return', ('task', 'variant')).items():
+    if variant not in ('three_quarters', 'all_region'):  # Left out there.
+      digits = 0 if task == 'kung_fu_master' else 2
+      mean, least, most, area = (f'{value:,.{digits}f}' for value in (
+          np.mean(finals), min(finals), max(finals),
+          np.mean(areas[task, variant])))
+      assert f'| {mean} ({least}–{most}); {area} |' in text
+
+  text = (_ROOT / 'docs' / 'pbt.md').read_text(encoding='utf-8')
+  for name, task in (('pbt', 'catch_delayed'), ('pbt', 'tmaze'),
+                     ('laser_pbt_lava_gap', 'lava_gap')):
+    members, runs = ([finals for (of, _), finals in values(
+        f'{name}_{kind}', 'final_return', ('task', 'seed')).items()
+                      if of == task] for kind in ('population', 'sweep'))
+    (row,) = re.findall(rf'\| `{task}`.*', text)
+    best, ours, _, members_mean, runs_mean, _ = row.split(' | ')[1:]
+    means = (np.mean(np.max(members, axis=1)), np.mean(np.max(runs, axis=1)),
+             np.mean(members), np.mean(runs))
+    assert [best, ours, members_mean, runs_mean] == [f'{m:.2f}' for m in means]
+
+
+@pytest.mark.parametrize('page', ['popart.md', 'results.md'])
+def test_capped_means_in_pages_are_of_recorded_scores(page):
+  suite, runs = levels_lib.SUITES['atari57'], collections.defaultdict(list)
+  for r in _RESULTS:
+    if 'seven_games' in r.config:
+      runs[r.curve].append(min(1., suite.human_normalised_score(
+          r.task, r.score)))
+  means = {f'{100 * np.mean(scores):.1f}' for scores in runs.values()}
+  text = (_ROOT / 'docs' / page).read_text(encoding='utf-8')
+  quoted = set(re.findall(r'(\d+\.\d) %', text))
+  assert quoted and quoted <= means

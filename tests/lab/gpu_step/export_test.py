@@ -43,8 +43,7 @@ def _run(python, directory):
 
 @pytest.mark.nightly
 def test_jax_gets_tensorflows_update_and_says_if_not(exported, jax_python):
-  files = sum(path.stat().st_size for path in exported.iterdir())
-  assert files < 5 * 2**20
+  assert sum(path.stat().st_size for path in exported.iterdir()) < 5 * 2**20
   done = _run(jax_python, exported)
   assert done.returncode == 0, done.stderr
   row, = json.loads((exported / 'results.json').read_text())['results']
