@@ -16,6 +16,7 @@ import pytest
 
 import impala_tf
 from impala_tf.runs import recorded_results
+from impala_tf.runtime import user_modules
 from tests.fixtures import programs
 
 ROOT = programs.ROOT
@@ -248,6 +249,7 @@ for name in ('laser/catch_delayed', *sweep.tasks.values()):
 @pytest.mark.slow
 def test_examples_of_the_page_run(tmp_path, monkeypatch):
   from tests.fixtures import trained_runs  # Needs Reverb, unlike the others.
+  monkeypatch.setattr(user_modules, '_sources', {})  # Of other tests.
   monkeypatch.chdir(tmp_path)
   for name, level in (('cartpole', 'gym/CartPole-v1'), ('pong', 'atari/pong')):
     path = tmp_path / 'runs' / name

@@ -28,7 +28,7 @@ def format_row(row: metrics.Row, total_frames: int) -> str:
   """Returns a line: return, frames, metrics, speed, time left, lag, entropy.
 
   The important parts come first, since narrow terminals cut the end off. An
-  unknown speed is 0.
+  unknown speed is 0, and negative after frames that were lost.
   """
   frames, speed = row['frames'], row['frames_per_sec']
   parts = []
@@ -45,7 +45,7 @@ def format_row(row: metrics.Row, total_frames: int) -> str:
   parts += [f'{name.removeprefix("episode/")} {value:.2f}'
             for name, value in row.items()
             if name.startswith('episode/') and value is not None]
-  if speed:
+  if speed > 0:
     # A total that means 'for ever' is beyond what a timedelta holds.
     left = min(round(max(total_frames - frames, 0) / speed), 10**13)
     parts += [f'{speed:,.0f} frames/s',

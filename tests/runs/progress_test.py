@@ -141,6 +141,8 @@ def test_line_goes_on_with_a_learner_that_lost_a_part_of_its_time(capsys):
   assert '9,000 frames' in shown and '4,000 frames' in shown
   assert '4,100 frames' not in shown
   assert errors.count('warning: values diverge') == 1
+  assert ' frames/s' not in progress.format_row(
+      dict(_ROW, frames_per_sec=-75.), 10_000_000)
 
 
 def test_other_libraries_only_warn_above_the_line(capsys, tmp_path):

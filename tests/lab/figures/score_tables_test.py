@@ -106,6 +106,8 @@ def test_recorded_results_have_configs_and_kept_curves():
     assert (_ROOT / result.config).is_file(), result
     assert (_ROOT / result.curve).exists(), result
     assert result.command and result.machine, result
+  # Of the first runs the commit is not known; it may be of no new one.
+  assert sum(not result.commit for result in _RESULTS) <= 95
 
 
 def test_kept_evaluations_are_recorded():
@@ -161,6 +163,13 @@ def test_tables_of_laser_and_populations_are_of_kept_sweeps():
     means = (np.mean(np.max(members, axis=1)), np.mean(np.max(runs, axis=1)),
              np.mean(members), np.mean(runs))
     assert [best, ours, members_mean, runs_mean] == [f'{m:.2f}' for m in means]
+
+
+def test_returns_of_a3c_in_its_page_are_recorded():
+  text = (_ROOT / 'docs' / 'a3c.md').read_text(encoding='utf-8')
+  scores = [f'{r.score:.2f}'.replace('-', '−') for r in _RESULTS
+            if r.config == 'configs/a3c/pong.gin']
+  assert len(scores) == 3 and all(score in text for score in scores)
 
 
 @pytest.mark.parametrize('page', ['popart.md', 'results.md'])
