@@ -101,7 +101,7 @@ def test_shipped_agent_has_the_score_of_its_card(name):
       ROOT / 'testdata' / 'agents' / name / 'README.md').data.eval_results
   mean, error = map(float, result.metric_value.split(' +/- '))
   (score,) = impala_tf.evaluate(name, 20, seed=1).values()
-  # That of the card is over 200 games, and of a perfect agent 0.
+  # The card's error is over 200 games. A perfect agent's is 0: 2 % are allowed.
   allowed = 3 * error * (1 + 200 / 20)**0.5 or 0.02 * abs(mean)
   assert abs(score.mean - mean) <= allowed
 

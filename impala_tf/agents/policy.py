@@ -182,10 +182,9 @@ class TrainedPolicy:
       return ()
     if not length or texts is None or len(texts) != num_envs:
       needs = f'{num_envs} instruction(s)' if length else 'no instruction'
-      given = 'none' if texts is None else len(texts)
       raise config_lib.UserError(
           f'this agent reads {needs} with each call of act, but was given '
-          f'{given}')
+          f'{"none" if texts is None else len(texts)}')
     ids = np.full([num_envs, length], word_ids.PADDING, np.int32)
     for row, text in zip(ids, texts):
       words = word_ids.word_ids(text) if isinstance(text, str) else text

@@ -228,8 +228,7 @@ def flat_mask(mask: Any, num_values: Sequence[int]) -> np.ndarray:
   flat = np.concatenate([(), *map(np.ravel, parts)]) != 0
   if flat.size != sum(num_values):
     raise SpaceError(f'has {flat.size} entries and not {sum(num_values)}')
-  first_values = np.cumsum([0, *num_values[:-1]])
-  has_legal = np.logical_or.reduceat(flat, first_values)
+  has_legal = np.logical_or.reduceat(flat, np.cumsum([0, *num_values[:-1]]))
   if not has_legal.all():
     what = ('action' if has_legal.size == 1
             else f'value of choice {np.argmin(has_legal)}')
@@ -253,8 +252,7 @@ def _parts(space: Any, path: tuple[Any, ...] = ()) -> Iterator[_Part]:
     if 0 not in space.shape:
       yield path, space
   elif kind in ('Dict', 'Tuple'):
-    keys = space.spaces if kind == 'Dict' else range(len(space.spaces))
-    for key in keys:
+    for key in space.spaces if kind == 'Dict' else range(len(space.spaces)):
       if not isinstance(key, (str, int)):
         raise SpaceError(f'observations of a Dict with the key {key!r} of '
                          f'{type(key)}; make it a str or an int')

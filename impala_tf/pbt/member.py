@@ -179,10 +179,8 @@ class Member:
           self._run_dir, partner, score, self._options.copy_margin,
           f'copied-{evolution}')
     before = self._values()
-    after = before
-    if copied and other:
-      after = {name: other.hyperparameters.get(name, value)
-               for name, value in before.items()}
+    after = {name: other.hyperparameters.get(name, value)
+             for name, value in before.items()} if copied and other else before
     mutated = rules.explore(
         {name: after[name] for name in self._options.adapted_names}, rng,
         self._options.mutation_probability, self._options.mutation_factor)

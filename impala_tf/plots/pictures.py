@@ -143,8 +143,7 @@ def share_legend(figure: matplotlib.figure.Figure, columns: int = 3,
 
 def line_styles(labels: Sequence[str]) -> dict:
   """Returns a line colour and dash for each label, the same in all panels."""
-  styles = itertools.cycle(_STYLE['axes.prop_cycle'])
-  return dict(zip(labels, styles))
+  return dict(zip(labels, itertools.cycle(_STYLE['axes.prop_cycle'])))
 
 
 def save(figure: matplotlib.figure.Figure, path: str) -> None:

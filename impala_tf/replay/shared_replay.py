@@ -134,10 +134,9 @@ def make_tables(fingerprint: int, num_agents: int,
 
   Agents are numbered from 0 on; nobody waits for `absent` ones.
   """
-  names = [f'{_UNROLLS}{fingerprint}']
-  for agent in range(num_agents):
-    if agent not in absent:
-      names += [f'{_PROGRESS}{agent}', f'{_PULSE}{agent}']
+  names = [f'{_UNROLLS}{fingerprint}', *(
+      f'{kind}{agent}' for agent in range(num_agents) if agent not in absent
+      for kind in (_PROGRESS, _PULSE))]
   return [reverb_calls.newest_item_table(
       name, tf.TensorSpec([], tf.int8, 'nothing')) for name in names]
 

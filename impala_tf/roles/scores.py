@@ -171,7 +171,7 @@ def play_in_turn(games: Games, config: config_lib.Config, levels: Sequence[str],
       # Named before it is played and kept before it is closed: some simulators
       # can end the whole process in either.
       print(f'{i} of {len(levels)}: {level}', end=' ', flush=True)
-      result, interruption = _play(
+      result, failure = _play(
           games, loaded, environment, episodes,
           config.experiment.evaluation_max_frames)
       score = result.get('human_normalised_score')
@@ -183,19 +183,20 @@ def play_in_turn(games: Games, config: config_lib.Config, levels: Sequence[str],
         print(f'  {result["episodes_cut"]} games were cut off after '
               f'{config.experiment.evaluation_max_frames:,} frames '
               '(ExperimentConfig.evaluation_max_frames)', flush=True)
-    if interruption is not None:
-      raise interruption
+    if failure is not None:
+      raise failure
 
 
 def _play(games: Games, loaded: Any, environment: Any, episodes: int,
-          max_frames: int) -> tuple[dict, KeyboardInterrupt | None]:
-  """Plays a level, and films it on request; returns result and interruption.
+          max_frames: int) -> tuple[dict, BaseException | None]:
+  """Plays a level, and films it on request.
 
-  After Ctrl-C the result is of the games that were over by then, and says so;
-  without any it raises KeyboardInterrupt.
+  Returns the result and what to raise once it is kept: a film that could not be
+  written, or KeyboardInterrupt. After Ctrl-C the result is of the games that
+  were over by then, and says so; without any this is raised at once.
   """
   from impala_tf.roles import evaluation
-  video = None
+  video, failure = None, None
   if games.video:
     video = video_lib.Video(games.video, environment, games.video_secs)
   try:
@@ -205,7 +206,10 @@ def _play(games: Games, loaded: Any, environment: Any, episodes: int,
         games.deterministic, max_frames,
         lambda text: print(f'\n  {text}', end=' ', flush=True))
     if video:
-      video.close()
+      try:
+        video.close()
+      except OSError as error:
+        failure = error
   finally:
     if video:
       video.discard()
@@ -229,7 +233,7 @@ def _play(games: Games, loaded: Any, environment: Any, episodes: int,
     result['gin_binding'] = games.bindings
   if played.interruption is not None:
     result['interrupted'] = True
-  return {**result, 'returns': played.returns}, played.interruption
+  return {**result, 'returns': played.returns}, played.interruption or failure
 
 
 def _check_fit(environment: Any, loaded: Any) -> None:

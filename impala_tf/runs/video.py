@@ -84,7 +84,7 @@ class Video:
   def on_step(self, num_ended: int) -> None:
     """Adds the current picture, or once that of the first episode's end.
 
-    Raises UserError if it cannot be drawn.
+    Raises UserError if it cannot be drawn, OSError if it cannot be written.
     """
     picture = None
     if num_ended:
@@ -101,7 +101,10 @@ class Video:
         self._writer = imageio.get_writer(
             os.path.abspath(self._new_path),  # FFmpeg takes a:b for a URL.
             **self._format)
-      self._writer.append_data(picture)
+      try:
+        self._writer.append_data(picture)
+      except OSError as error:
+        raise self._unwritten() from error
 
   def _draw_end(self) -> None:
     if self._num_left > 0:
@@ -121,18 +124,16 @@ class Video:
   def close(self) -> None:
     """Completes the file; writes none if there were no pictures.
 
-    Raises UserError if it cannot be read back, as from a full disk.
+    Raises OSError if it is not whole, as on a full disk.
     """
-    if self._writer is not None:
-      self._writer.close()
-      self._writer = None
+    writer, self._writer = self._writer, None
+    if writer is not None:
       import imageio
       try:
+        writer.close()
         imageio.get_reader(os.path.abspath(self._new_path)).close()
       except Exception as error:  # Of any codec.
-        os.remove(self._new_path)
-        raise config_lib.UserError(
-            f'{self.path} is not whole; make room on its disk') from error
+        raise self._unwritten() from error
       os.replace(self._new_path, self.path)
 
   def discard(self) -> None:
@@ -142,6 +143,9 @@ class Video:
       self._writer = None
     with contextlib.suppress(FileNotFoundError):
       os.remove(self._new_path)
+
+  def _unwritten(self) -> OSError:
+    return OSError(f'{self.path} could not be written; is its disk full?')
 
 
 class NewestVideos:

@@ -5,7 +5,6 @@ measurements behind the rules are in lab/reports/sizes.md and speed.md.
 """
 
 import contextlib
-import itertools
 import math
 import os
 import pathlib
@@ -29,9 +28,10 @@ _BATCHES_IN_PLAY = 2.5
 # a core more, so that nothing waits for it.
 _LEARNER_SHARE = {'shallow': 0.25, 'mlp': 0.25, 'deep': 0.75}
 
-# Directories and files with the limits of control groups, versions 2 and 1.
-_CGROUP_LIMITS = (('sys/fs/cgroup', 'memory.max'),
-                  ('sys/fs/cgroup/memory', 'memory.limit_in_bytes'))
+# By the controllers in /proc/self/cgroup (none in version 2), the directory of
+# control groups and the name of the file with a group's limit.
+_CGROUP_LIMITS = {'': ('sys/fs/cgroup', 'memory.max'),
+                  'memory': ('sys/fs/cgroup/memory', 'memory.limit_in_bytes')}
 
 
 def num_cores() -> int:
@@ -45,13 +45,16 @@ def memory_bytes(root: pathlib.Path = pathlib.Path('/')) -> int:
   `root` is the directory of `proc` and `sys`.
   """
   limits = [os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES')]
-  groups = root / 'proc/self/cgroup'
-  for line in groups.read_text().splitlines() if groups.exists() else []:
-    group = pathlib.PurePath(line.split(':', 2)[2].lstrip('/'))
-    for (directory, name), outer in itertools.product(
-        _CGROUP_LIMITS, (group, *group.parents)):
-      with contextlib.suppress(OSError, ValueError):  # Not there, or 'max'.
-        limits.append(int((root / directory / outer / name).read_text()))
+  lines: list[str] = []
+  with contextlib.suppress(OSError):
+    lines = (root / 'proc/self/cgroup').read_text().splitlines()
+  for _, controllers, path in (line.split(':', 2) for line in lines):
+    if controllers in _CGROUP_LIMITS:
+      directory, name = _CGROUP_LIMITS[controllers]
+      group = pathlib.PurePath(path.lstrip('/'))
+      for outer in (group, *group.parents):
+        with contextlib.suppress(OSError, ValueError):  # Not there, or 'max'.
+          limits.append(int((root / directory / outer / name).read_text()))
   return min(limits)
 
 

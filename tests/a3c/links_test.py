@@ -46,9 +46,7 @@ def _contribution(number, name='loss'):
 
 @pytest.fixture(name='server')
 def _server():
-  server = queue_lib.make_server([links.make_table(_SIZE)], None)
-  yield server
-  server.stop()
+  return queue_lib.make_server([links.make_table(_SIZE)], None)
 
 
 def _address(server):

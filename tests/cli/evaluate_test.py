@@ -4,6 +4,7 @@ import json
 import os
 import re
 import sys
+from unittest import mock
 
 import imageio
 import numpy as np
@@ -19,6 +20,7 @@ from impala_tf.roles import evaluation
 from impala_tf.roles import scores
 from impala_tf.runs import gin_config
 from impala_tf.runs import recorded_results
+from impala_tf.runs import video as video_lib
 from impala_tf.runtime import user_modules
 from tests.fixtures import full_disk
 from tests.fixtures import programs
@@ -143,6 +145,16 @@ def test_ctrl_c_keeps_the_games_that_are_over_and_the_film(
   assert len(report['returns']) == report['episodes'] == 32
   assert report['interrupted'] is True
   assert len(_pictures(video)) == 5 and not table.exists()
+
+
+def test_film_for_which_the_disk_is_full_costs_no_score(
+    catch_run, tmp_path, play, monkeypatch, capsys):
+  monkeypatch.setattr(video_lib.Video, 'close', mock.Mock(
+      side_effect=OSError('no room')))
+  assert play(catch_run, '--episodes=2', f'--video={tmp_path / "x.mp4"}') == 1
+  assert capsys.readouterr().err.endswith('error: no room\n')
+  report = json.loads((catch_run / 'evaluation.json').read_text())
+  assert report['episodes'] == 2
 
 
 def test_ctrl_c_leaves_a_complete_result_as_it_was(

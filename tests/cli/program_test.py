@@ -43,7 +43,7 @@ def test_value_names_a_checkpoint_or_is_refused(text, which):
 @pytest.mark.parametrize('error', [
     OSError('checkpoint 7 could not be written'),
     OSError(errno.ENOSPC, 'No space left on device', '/x')])
-def test_full_disk_is_told_in_a_line(error, capsys):
+def test_full_disk_is_reported_in_a_line(error, capsys):
   assert program.run(mock.Mock(side_effect=error)) == 1
   assert capsys.readouterr().err == f'error: {error}\n'
   with pytest.raises(FileNotFoundError):  # Of the user's code.

@@ -4,6 +4,7 @@ import contextlib
 import os
 import re
 import signal
+from unittest import mock
 
 import pytest
 
@@ -195,6 +196,14 @@ def test_simulator_that_fails_ends_its_role_with_its_trace_and_a_line(capsys):
   *trace, line = capsys.readouterr().err.splitlines()
   assert trace[-1] == 'OSError: no such map'
   assert line == 'error: gym/Mine-v0 failed'
+
+
+def test_full_disk_ends_a_learner_with_a_line(capsys):
+  args = flags.make_parser('').parse_args(
+      ['learner', '--address=localhost:1', _CONFIG, '--run_dir=/tmp/run'])
+  assert role_lib.run(args, {'learner': mock.Mock(
+      side_effect=OSError('no room'))}) == 1
+  assert capsys.readouterr().err == 'error: no room\n'
 
 
 @pytest.mark.slow

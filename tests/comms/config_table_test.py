@@ -22,7 +22,6 @@ def test_config_is_waited_for_and_arrives_as_it_is():
 
   assert config_table.wait_for_config(address, poll) == config
   assert 'not yet ready' in causes[0]
-  server.stop()
 
 
 @pytest.mark.slow

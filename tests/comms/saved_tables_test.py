@@ -51,7 +51,6 @@ def test_one_table_is_read_back_into_a_server_with_others(tmp_path):
   assert infos['renamed'].current_size == infos['other'].current_size == 0
   assert infos['other'].max_size == 9
   assert infos['other'].signature[0].shape == [7]
-  server.stop()
 
 
 def test_directory_without_a_whole_checkpoint_is_left_alone(tmp_path):

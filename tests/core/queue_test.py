@@ -135,7 +135,6 @@ def test_replay_is_sampled_uniformly_and_drops_its_oldest():
   assert not drawn[:3].any()
   # 100 each; the standard deviation is 9.
   np.testing.assert_allclose(drawn[3:], 100, atol=5 * 9)
-  server.stop()
 
 
 def test_full_queue_blocks_a_writer_to_both():
@@ -148,7 +147,6 @@ def test_full_queue_blocks_a_writer_to_both():
     _read(f'localhost:{server.port}')
   _join(flushing)
   assert table.info.current_size == 4
-  server.stop()
 
 
 def test_replay_is_there_again_after_a_restart(tmp_path):
@@ -164,7 +162,6 @@ def test_replay_is_there_again_after_a_restart(tmp_path):
   assert info['replay'].current_size == 3
   assert info['queue'].current_size == 0  # Its unrolls are in the replay.
   assert set(_sample(client, 50)) == {0, 1, 2}
-  server.stop()
 
 
 def test_replay_in_a_directory_like_a_pattern_leaves_its_neighbour_alone(
@@ -180,7 +177,6 @@ def test_replay_in_a_directory_like_a_pattern_leaves_its_neighbour_alone(
     assert len(list((tmp_path / name).iterdir())) == 1
     _, server, _, client = _serve_replay(10, str(tmp_path / name))
     assert client.server_info()['replay'].current_size == 2
-    server.stop()
 
 
 def test_damaged_replay_is_an_error_of_the_user(tmp_path):
@@ -225,5 +221,3 @@ def test_shared_replay_that_came_back_empty_gets_the_last_unroll_again():
   assert set(_sample(client, 3)) == {1}
   _read(f'localhost:{server.port}')
   _join(flushing)
-  server.stop()
-  elsewhere.stop()

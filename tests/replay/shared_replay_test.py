@@ -71,8 +71,7 @@ def test_somebody_can_always_go_on(update):
       if agents.reason(frames[i], frames[i] + update) is None:
         moved = True
         frames[i] += update
-        lead = frames[i] - min(min(f, 1000) for f in frames)
-        assert lead <= max(10, update)
+        assert frames[i] - min(min(f, 1000) for f in frames) <= max(10, update)
     assert moved
 
 
@@ -220,7 +219,6 @@ def test_agent_that_has_no_place_is_refused(agent, fingerprint, words):
   server = _serve()
   with pytest.raises(config_lib.ConfigError, match=words):
     shared_replay.Link(f'localhost:{server.port}', agent, fingerprint)
-  server.stop()
 
 
 def test_second_agent_of_a_number_is_refused_unless_the_first_is_dead():
@@ -247,7 +245,6 @@ def test_second_agent_of_a_number_is_refused_unless_the_first_is_dead():
   third.check()
   for link in (other, third):
     link.close()
-  server.stop()
 
 
 def test_server_that_is_no_shared_replay_is_refused():
@@ -255,4 +252,3 @@ def test_server_that_is_no_shared_replay_is_refused():
                                  None)
   with pytest.raises(config_lib.ConfigError, match='is no shared replay'):
     shared_replay.Link(f'localhost:{server.port}', 0, _FINGERPRINT)
-  server.stop()

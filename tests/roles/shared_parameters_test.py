@@ -269,10 +269,9 @@ def test_catch_is_learned(algorithm, tmp_path):
   if not bindings:
     assert last['episode_return'] >= 0.95
     return
-  result = evaluation.evaluate(
+  assert evaluation.evaluate(
       saved.load_agent(str(tmp_path)).agent, catch.CatchEnvironment(10, 7),
-      num_episodes=100, seed=0)
-  assert result.returns == [1.] * 100
+      num_episodes=100, seed=0).returns == [1.] * 100
 
 
 @pytest.mark.nightly
@@ -298,4 +297,3 @@ def test_only_a3c_does_without_the_memory_of_another_machine():
     else:
       with pytest.raises(config_lib.ConfigError, match='run anywhere'):
         a3c_workers.find_store(config, address)
-    server.stop()

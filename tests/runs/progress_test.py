@@ -87,7 +87,7 @@ def test_rows_of_earlier_starts_are_not_shown(tmp_path, capsys):
     assert ('frames' in shown) == ('evaluated 7.00' in shown) == is_shown
 
 
-def test_full_disk_is_told_once(tmp_path, monkeypatch, caplog):
+def test_full_disk_is_reported_once(tmp_path, monkeypatch, caplog):
   (tmp_path / 'logs').mkdir()
   newest, line = progress.NewestRow(str(tmp_path)), _line()
   for free in 2e6, 1e5, 1e5:

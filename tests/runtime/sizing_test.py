@@ -103,6 +103,9 @@ def test_memory_is_that_of_the_machine_or_its_container(tmp_path):
     (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / path).write_text(text)
   assert sizing.memory_bytes(tmp_path) == 2000  # A Slurm job's.
+  (tmp_path / path).write_text('1000\n')
+  assert sizing.memory_bytes(tmp_path) == 1000
+  assert sizing.memory_bytes(tmp_path / 'none') > 1 << 28
 
 
 def test_configured_numbers_stay():
