@@ -59,8 +59,8 @@ def _train(args: argparse.Namespace, config: config_lib.Config,
   run_directory.reach(run_dir)
   log_dir = pathlib.Path(run_directory.logs_path(run_dir))
   number = config.learner.num_learners
-  open_ports = [('Reverb', args.port + i) for i in range(number)] if (
-      args.port) else [('Reverb', None)]
+  open_ports = ([('Reverb', args.port + i) for i in range(number)]
+                if args.port else [('Reverb', None)])
   if number > 1:
     open_ports.append(('TensorFlow', None))
   evaluator_cpus = (args.actor_cpus or 1.) if args.evaluate else 0.

@@ -21,8 +21,7 @@ _EXIT_CODES = (
 def take_words_to_complete() -> None:
   """Sets `sys.argv` to the words before the cursor if bash asks to complete."""
   if _LINE in os.environ:
-    line = os.environ[_LINE][:int(os.environ[_CURSOR])]
-    sys.argv[:] = line.split(' ')
+    sys.argv[:] = os.environ[_LINE][:int(os.environ[_CURSOR])].split(' ')
 
 
 class Parser(argparse.ArgumentParser):

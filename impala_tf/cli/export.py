@@ -148,7 +148,7 @@ def _add_card(directory: str, run_dir: str, config: config_lib.Config,
     scores.play_in_turn(
         scores.Games(1, seed=0, deterministic=False, video=video), config,
         [results[0].task], loaded, lambda level, result: None)
-  except config_lib.UserError as error:
+  except (config_lib.UserError, OSError) as error:
     print(f'\nthe card has no video: {error}')
   card = model_card.make(results, config.experiment.algorithm, args.license,
                          about, flags, os.path.exists(video))

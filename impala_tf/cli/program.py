@@ -20,7 +20,7 @@ from impala_tf.runtime import user_modules
 from impala_tf.runtime import wording
 from impala_tf.storage import files
 
-# Of plain OSErrors; None: ours, which say in words what could not be written.
+# Of OSErrors that are no mistake of a user's code. Ours have only words: None.
 _DISK = (None, errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
 
@@ -39,7 +39,7 @@ def run(action: Callable[[], int | None]) -> int:
     _complain(error)
     return 1
   except OSError as error:
-    if type(error) is not OSError or error.errno not in _DISK:  # A user's.
+    if type(error) is not OSError or error.errno not in _DISK:
       raise
     _complain(error)
     return 1

@@ -64,13 +64,12 @@ def run(args: argparse.Namespace,
       sys.stderr.flush()
       os.execv(sys.executable,
                [sys.executable, '-m', 'impala_tf', 'role', *sys.argv[1:]])
-    if not is_peer:  # Its supervisor looks for the reason.
-      print(f'{child.COMPLAINT}{error}', file=sys.stderr)
-    else:
-      logging.error('%s', error)
-      # Most likely the learner has ended, and the supervisor is about to end
-      # this process too. It would take an exit before that for a failure.
-      time.sleep(grace_secs)
+    if not is_peer:
+      raise
+    logging.error('%s', error)
+    # Most likely the learner has ended, and the supervisor is about to end this
+    # process too. It would take an exit before that for a failure.
+    time.sleep(grace_secs)
     return 1
 
 

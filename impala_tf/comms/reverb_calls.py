@@ -73,7 +73,7 @@ def save(client: reverb.Client) -> None:
   """Makes a server write its tables to disk; raises OSError if that fails."""
   try:
     client.checkpoint()
-  except Exception as error:  # IndexError, if the disk is full.
+  except (RuntimeError, IndexError) as error:  # The latter of a full disk.
     raise OSError(f'the replay could not be saved: {error}') from error
 
 

@@ -28,7 +28,7 @@ def format_row(row: metrics.Row, total_frames: int) -> str:
   """Returns a line: return, frames, metrics, speed, time left, lag, entropy.
 
   The important parts come first, since narrow terminals cut the end off. An
-  unknown speed is 0, and negative after frames that were lost.
+  unknown speed is 0.
   """
   frames, speed = row['frames'], row['frames_per_sec']
   parts = []
@@ -45,7 +45,7 @@ def format_row(row: metrics.Row, total_frames: int) -> str:
   parts += [f'{name.removeprefix("episode/")} {value:.2f}'
             for name, value in row.items()
             if name.startswith('episode/') and value is not None]
-  if speed > 0:
+  if speed:
     # A total that means 'for ever' is beyond what a timedelta holds.
     left = min(round(max(total_frames - frames, 0) / speed), 10**13)
     parts += [f'{speed:,.0f} frames/s',
@@ -134,10 +134,11 @@ class ProgressLine:
                   f'(logs in {log_dir})')
 
   def _show(self, row: metrics.Row) -> None:
-    # The speed since the last line, whatever rows came between. That of the
-    # first is unknown: processes have started meanwhile.
+    # The speed since the last line, whatever rows came between. It is unknown
+    # for the first (processes have started meanwhile), and if frames were lost.
     secs = row['secs'] - self._shown.get('secs', row['secs'])
-    speed = (row['frames'] - self._shown['frames']) / secs if secs > 0 else 0.
+    frames = row['frames'] - self._shown.get('frames', row['frames'])
+    speed = max(0., frames / secs) if secs > 0 else 0.
     self._newest = self._shown = {**row, 'frames_per_sec': speed}
     self._print(format_row(self._shown, self._total_frames))
 

@@ -79,12 +79,13 @@ class Video:
     self._end: np.ndarray | None = None  # The picture that ends the episode.
     self._new_path = f'{root}.new{ending}'
     self._writer: Any = None  # Of imageio.
+    self._failure: OSError | None = None  # To write.
     environment.on_termination = self._draw_end
 
   def on_step(self, num_ended: int) -> None:
     """Adds the current picture, or once that of the first episode's end.
 
-    Raises UserError if it cannot be drawn, OSError if it cannot be written.
+    Raises UserError if it cannot be drawn.
     """
     picture = None
     if num_ended:
@@ -95,7 +96,7 @@ class Video:
       if self._num_steps % self._every == 0:
         picture = self._draw()
       self._num_steps += 1
-    if picture is not None:
+    if picture is not None and self._failure is None:
       if self._writer is None:
         import imageio
         self._writer = imageio.get_writer(
@@ -104,7 +105,7 @@ class Video:
       try:
         self._writer.append_data(picture)
       except OSError as error:
-        raise self._unwritten() from error
+        self._failure = error  # The game goes on; `close` raises it.
 
   def _draw_end(self) -> None:
     if self._num_left > 0:
@@ -132,8 +133,11 @@ class Video:
       try:
         writer.close()
         imageio.get_reader(os.path.abspath(self._new_path)).close()
+        if self._failure:
+          raise self._failure
       except Exception as error:  # Of any codec.
-        raise self._unwritten() from error
+        raise OSError(
+            f'{self.path} could not be written; is its disk full?') from error
       os.replace(self._new_path, self.path)
 
   def discard(self) -> None:
@@ -143,9 +147,6 @@ class Video:
       self._writer = None
     with contextlib.suppress(FileNotFoundError):
       os.remove(self._new_path)
-
-  def _unwritten(self) -> OSError:
-    return OSError(f'{self.path} could not be written; is its disk full?')
 
 
 class NewestVideos:

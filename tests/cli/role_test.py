@@ -174,6 +174,8 @@ def test_supervised_actor_leaves_starting_over_to_its_supervisor(monkeypatch):
 
   executed = []
   monkeypatch.setattr(os, 'execv', lambda *command: executed.append(command))
+  monkeypatch.setattr(  # Else it ends with pytest's standard input.
+      role_lib.peers, 'playing', lambda supervised: contextlib.nullcontext())
   by_hand = ['actor', '--address=localhost:1']
   for arguments in [*by_hand, '--supervised', '--core=0'], by_hand:
     assert not executed
@@ -201,8 +203,8 @@ def test_simulator_that_fails_ends_its_role_with_its_trace_and_a_line(capsys):
 def test_full_disk_ends_a_learner_with_a_line(capsys):
   args = flags.make_parser('').parse_args(
       ['learner', '--address=localhost:1', _CONFIG, '--run_dir=/tmp/run'])
-  assert role_lib.run(args, {'learner': mock.Mock(
-      side_effect=OSError('no room'))}) == 1
+  learn = mock.Mock(side_effect=OSError('no room'))
+  assert program.run(lambda: role_lib.run(args, {'learner': learn})) == 1
   assert capsys.readouterr().err == 'error: no room\n'
 
 
