@@ -80,8 +80,7 @@ def test_shipped_agent_plays_by_its_name(name, tmp_path):
   level = json.loads(output.read_text())['level']
   assert level == card.data.eval_results[0].dataset_name
   assert card.data.license == 'apache-2.0'
-  size = sum(path.stat().st_size for path in directory.rglob('*.*'))
-  assert size < 1.5e6
+  assert sum(path.stat().st_size for path in directory.rglob('*.*')) < 1.5e6
 
 
 @pytest.mark.parametrize('name', AGENTS)

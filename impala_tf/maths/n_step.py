@@ -96,5 +96,4 @@ def annealed_epsilon(final_epsilon: float, num_frames: int,
 
   Environment frames, so far and until it is final, are of all workers together.
   """
-  share = min(num_frames / anneal_frames, 1.)
-  return 1. + share * (final_epsilon - 1.)
+  return 1. + min(num_frames / anneal_frames, 1.) * (final_epsilon - 1.)

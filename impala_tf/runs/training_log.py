@@ -362,8 +362,8 @@ class Checkpoints(contextlib.AbstractContextManager):
   def __exit__(self, exc_type, *exc_info) -> None:
     """Closes the log and writes the last checkpoint, also after most errors.
 
-    After `PeerLost` there is none: within an update counts may be ahead of
-    parameters. Nor is there one after an error before the first update, so that
+    After `PeerLost` there is none: within an update parameters may be ahead of
+    counts. Nor is there one after an error before the first update, so that
     a run that cannot work leaves nothing behind. Raises OSError if it could not
     be written.
     """

@@ -192,9 +192,8 @@ def _values(agent, unroll):
 def test_update_moves_the_moments_to_the_targets_and_values_stay(compile_step):
   learner = _learner(compile_step)
   agent, unroll = learner.agent, _unroll(rewards_of_task=(1., 1., 100.))
-  totals = _totals(agent, unroll)
-  expected = popart.update(
-      agent.popart.moments, totals, CONFIG.impala.popart_step_size)
+  expected = popart.update(agent.popart.moments, _totals(agent, unroll),
+                           CONFIG.impala.popart_step_size)
   metrics = learner.update(unroll)
   for moment, value in zip(agent.popart.moments, expected):
     np.testing.assert_allclose(moment, value, rtol=1e-4, atol=1e-5)

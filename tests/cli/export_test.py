@@ -137,9 +137,8 @@ def test_rounded_agent_has_half_the_size_and_nearly_the_same_policy(
       shapes.append(v.shape)
   assert (10, 5) in shapes
   saved.export_agent(loaded, str(tmp_path / 'large'), is_float16=True)
-  again = saved.load_agent(str(tmp_path / 'large')).agent
-  assert [v.shape for v in again.variables
-          if np.all(v.numpy() == 123456)] == shapes
+  variables = saved.load_agent(str(tmp_path / 'large')).agent.variables
+  assert [v.shape for v in variables if np.all(v.numpy() == 123456)] == shapes
 
 
 def test_card_is_of_the_agent_as_trained(

@@ -119,9 +119,8 @@ def test_damaged_rows_of_a_member_leave_the_choice_of_the_next(tmp_path):
 
 
 def test_populations_train_one_after_the_other(tmp_path):
-  config = plan_lib.SweepConfig(
-      tasks={'x': 'x.gin', 'y': 'y.gin'}, points={'a': {}, 'b': {}, 'c': {}})
-  members = {m.name: m for m in plan_lib.members(config)}
+  members = {m.name: m for m in plan_lib.members(plan_lib.SweepConfig(
+      tasks={'x': 'x.gin', 'y': 'y.gin'}, points={'a': {}, 'b': {}, 'c': {}}))}
   run_dirs = {name: str(tmp_path / name) for name in members}
   turns = population.Turns(members, run_dirs)
   xa, ya, xb, _, xc, _ = members

@@ -56,9 +56,8 @@ def _equation_1(log_rhos, discounts, rewards, values, bootstrap_value,
       delta = rhos[t] * (
           rewards[t] + discounts[t] * all_values[t + 1] - all_values[t])
       vs[s] += np.prod(discounts[s:t], 0) * np.prod(cs[s:t], 0) * delta
-  advantages = truncated(clip_pg_rho_threshold) * (
+  return vs[:-1], truncated(clip_pg_rho_threshold) * (
       rewards + discounts * vs[1:] - values)
-  return vs[:-1], advantages
 
 
 def _equation_1_between(mask, inputs, **kwargs):

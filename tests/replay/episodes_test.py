@@ -105,9 +105,8 @@ def test_memory_is_carried_from_unroll_to_unroll_and_begins_as_stored():
 
 
 def test_a_chain_of_one_unroll_is_learned_from_at_once():
-  batches = _read([[0], [1, 2], [3], [4, 5]], 2, 2)
-  assert [batch.policy_version.numpy().tolist() for batch in batches] == [
-      [0, 2], [3, 5]]
+  assert [batch.policy_version.numpy().tolist() for batch in _read(
+      [[0], [1, 2], [3], [4, 5]], 2, 2)] == [[0, 2], [3, 5]]
 
 
 def test_one_pass_a_batch_sees_the_unrolls_before():

@@ -252,9 +252,8 @@ def test_refused_unrolls_are_played_anew(tmp_path, monkeypatch):
 
 def test_refusals_end_with_the_episode_of_a_nan(tmp_path, monkeypatch):
   spoilt_catch.spoil_one_reward(monkeypatch)
-  rows = _rows(_config(), tmp_path)
   # The spoilt episode has 9 steps, which lie in two unrolls of 5.
-  assert rows[-1]['unrolls_refused'] == 2
+  assert _rows(_config(), tmp_path)[-1]['unrolls_refused'] == 2
 
 
 @pytest.mark.parametrize('lag_updates', [0, 10])

@@ -46,8 +46,7 @@ def test_figure_e2_is_the_mean_over_all_settings():
   results = _results({
       **{('none_replay', f'setting_{i}', 1): value
          for i, value in enumerate((1., 2., 6.))}, ('none', 'a', 1): 5.})
-  table = tables.figure_e2(results)
-  without, with_replay = table.split('**With replay**')
+  without, with_replay = tables.figure_e2(results).split('**With replay**')
   assert '| No-correction | 5.00 |' in without
   assert '| No-correction | 3.00 |' in with_replay
 
