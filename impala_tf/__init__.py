@@ -5,7 +5,7 @@ package imports no TensorFlow; its names do as they are used. Import it before
 TensorFlow, or set TF_ENABLE_ONEDNN_OPTS=1 yourself.
 """
 
-import importlib
+import importlib.util
 import os
 import sys
 from typing import TYPE_CHECKING, Any, List
@@ -38,6 +38,8 @@ if 'tensorflow' in sys.modules and 'TF_ENABLE_ONEDNN_OPTS' not in os.environ:
       'on many CPUs training will be half as fast. Import impala_tf first, or '
       'set TF_ENABLE_ONEDNN_OPTS=1', stacklevel=2)
 os.environ.setdefault('TF_ENABLE_ONEDNN_OPTS', '1')
+if importlib.util.find_spec('tf_keras') is None:  # TensorFlow would need it.
+  os.environ.pop('TF_USE_LEGACY_KERAS', None)
 # TensorFlow's errors only, not its start-up chatter.
 os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '2')
 

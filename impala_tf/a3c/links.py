@@ -136,10 +136,9 @@ class TableLink:
     """
     facts = contribution._asdict()
     gradient = facts.pop('gradient')
-    text = json.dumps(facts).encode()
     reverb_calls.insert(
-        self._client, self._writer, _TABLE,
-        [gradient, np.frombuffer(text.ljust(_TEXT_BYTES), np.uint8)])
+        self._client, self._writer, _TABLE, [gradient, np.frombuffer(
+            json.dumps(facts).encode().ljust(_TEXT_BYTES), np.uint8)])
 
 
 Link = MemoryLink | TableLink

@@ -228,10 +228,8 @@ class Agent(tf.Module):
 
     `core_state` is that before x_0, as the actor had it.
     """
-    last_actions = None
-    if core_state:
-      last_actions = tf.concat(
-          [core_state.last_action[tf.newaxis], actions[:-1]], axis=0)
+    last_actions = core_state and tf.concat(
+        [core_state.last_action[tf.newaxis], actions[:-1]], axis=0)
     return self._forward(env_outputs, last_actions, core_state)[0]
 
   def memory_after(self, env_outputs: types.EnvOutput, actions: tf.Tensor,
@@ -283,9 +281,8 @@ class Agent(tf.Module):
       logits = distributions.mask_logits(
           logits, _given('action masks', env_outputs.action_mask))
     baseline = self._baseline_head(value_features)
-    baseline_shape = leading
-    if self.popart:
-      baseline_shape = tf.concat([leading, [self.popart.num_tasks]], axis=0)
+    baseline_shape = (tf.concat([leading, [self.popart.num_tasks]], axis=0)
+                      if self.popart else leading)
     return NetworkOutput(logits, tf.reshape(baseline, baseline_shape))
 
   def _encode(self, env_outputs: types.EnvOutput) -> tf.Tensor:

@@ -7,12 +7,16 @@ import argparse
 import faulthandler
 import gc
 import importlib
+import logging
+import os
+import signal
 import sys
 
 import impala_tf
 from impala_tf.runtime import output
 from impala_tf.runtime import proxies
 from impala_tf.runtime import wording
+from impala_tf.storage import shipped
 
 # Each is a module of this package, with its own --help.
 VERBS = {
@@ -61,6 +65,10 @@ def main() -> None:
   gc.set_threshold(50_000)
   faulthandler.enable()  # A crash in C++ leaves Python's stacks in the log.
   sys.excepthook = _show_all_but_interrupts
+  logging.raiseExceptions = False  # Reverb logs after the log has ended.
+  signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # Ignored, it hides exit codes.
+  if sys.path[0] != str(shipped.ROOT):  # Children take no queue.py of a user's.
+    os.environ.setdefault('PYTHONSAFEPATH', '1')
   proxies.bypass_everywhere()
   # Here, since Ctrl-C may come while they are imported.
   from impala_tf.cli import command_line

@@ -97,12 +97,6 @@ def _load_populations(paths: Sequence[str]) -> list[populations.Population]:
   return loaded
 
 
-def _write_scores(contents: dict[str, Any], output: pathlib.Path) -> None:
-  output.mkdir(parents=True, exist_ok=True)
-  files.write_json(str(output / 'scores.json'), contents)
-  print(f'wrote scores.json to {output}')
-
-
 @program.returning_exit_code
 def main() -> None:
   """Writes the report, and prints its tables."""
@@ -117,7 +111,10 @@ def main() -> None:
   run_directory.check_writable(output, '--output')
   run_dirs = runs_lib.find(args.run_dirs)
   if args.format:
-    return _write_scores(exchange.FORMATS[args.format](run_dirs), output)
+    contents = exchange.FORMATS[args.format](run_dirs)
+    output.mkdir(parents=True, exist_ok=True)
+    files.write_json(str(output / 'scores.json'), contents)
+    return print(f'wrote scores.json to {output}')
   of_populations = [path for path in run_dirs
                     if sweep_directory.POPULATION.is_in(path)]
   of_sweeps = [path for path in run_dirs if sweep_directory.SWEEP.is_in(path)]

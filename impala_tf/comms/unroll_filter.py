@@ -97,8 +97,7 @@ def refusing(packed: packing.Packing, fingerprint: int,
     reason = OTHER_CONFIG
     if is_known:
       reason = NOT_FINITE if is_own else OTHER_AGENT
-    whose = [int(of_agent)] if is_shared else []
-    refusals.add(int(sender), reason, *whose)
+    refusals.add(int(sender), reason, *([int(of_agent)] if is_shared else []))
     return False
 
   def is_taken(columns):

@@ -38,5 +38,4 @@ def data_fingerprint(config: config_lib.Config) -> int:
 
 def full_fingerprint(config: config_lib.Config) -> str:
   """Computes the fingerprint of all options: 12 hexadecimal digits."""
-  text = config_lib.to_json(config)
-  return hashlib.sha256(text.encode()).hexdigest()[:12]
+  return hashlib.sha256(config_lib.to_json(config).encode()).hexdigest()[:12]

@@ -211,16 +211,13 @@ class Learner:
 
   def _run(self, unroll: types.Unroll, num_frames: int
            ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-    """Runs the step in every replica, counts it if it worked, reduces metrics.
+    """Runs the step in every replica, reduces metrics, counts what worked.
 
     Returns the metrics as one tensor, float32 [K], since on Python 3.11
     TensorFlow leaks 16 bytes of each; tracing stores their names. Then come the
     metrics that are wanted unroll by unroll, float32 [B] each.
     """
     metrics = self._strategy.run(self._replica_step, args=(unroll,))
-    with tf.control_dependencies(tf.nest.flatten(metrics, True)):
-      self.num_updates.assign_add(1)
-      self.num_frames.assign_add(num_frames)
     by_unroll, reduced = {}, {}
     for name, value in metrics.items():
       if self._strategy.experimental_local_results(value)[0].shape.rank == 1:
@@ -234,7 +231,11 @@ class Learner:
       for kind, index in indices.items():
         reduced[f'{kind}/{name}'] = reduce(tf.gather(values, index))
     self._metric_names = tuple(reduced)
-    return tf.stack(list(reduced.values())), {
+    means = tf.stack(list(reduced.values()))
+    with tf.control_dependencies([means, *columns.values()]):
+      self.num_updates.assign_add(1)
+      self.num_frames.assign_add(num_frames)
+    return means, {
         name: column for name, column in columns.items()
         if name in self._settings.unroll_metrics}
 

@@ -98,10 +98,9 @@ def _bounds(spec: Any, shape: Any, dtype: Any) -> Any:
 def _action_space(spec: Any) -> Any:
   """Converts an action's spec to a Gymnasium space, or raises SpaceError."""
   from gymnasium import spaces as gym_spaces
-  is_bounded = isinstance(spec, specs.BoundedArray)
   if (not isinstance(spec, specs.Array) or len(spec.shape) > 1
       or spec.dtype.kind not in 'biuf'
-      or (spec.dtype.kind != 'f' and not is_bounded)):
+      or spec.dtype.kind != 'f' and not isinstance(spec, specs.BoundedArray)):
     raise spaces.SpaceError(
         f'actions of {spec!r}; only a DiscreteArray, and a BoundedArray of '
         'shape () or [D], are supported')

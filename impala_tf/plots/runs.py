@@ -56,7 +56,9 @@ def find(patterns: Sequence[str]) -> list[str]:
     paths = [pattern] if files.exists(pattern) else sorted(
         path for path in glob.glob(pattern)
         if os.path.isdir(path) or path.endswith('.jsonl'))
-    empty = list(filter(_has_no_rows, paths)) if len(paths) > 1 else []
+    empty = [path for path in paths if len(paths) > 1
+             and os.path.exists(gin_config.config_path(path))
+             and not metrics.read_rows(path) and not _results(path)]
     for path in empty:
       print(f'note: {path} is left out, since it has no rows yet')
       paths.remove(path)
@@ -68,12 +70,6 @@ def find(patterns: Sequence[str]) -> list[str]:
       key = path if files.is_url(path) else os.path.realpath(path)
       found.setdefault(key, path)
   return list(found.values())
-
-
-def _has_no_rows(run_dir: str) -> bool:
-  """Returns whether a run has begun, but neither learned nor been evaluated."""
-  return (os.path.exists(gin_config.config_path(run_dir))
-          and not metrics.read_rows(run_dir) and not _results(run_dir))
 
 
 def labels(run_dirs: Sequence[str]) -> list[str]:

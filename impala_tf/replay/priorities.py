@@ -34,9 +34,8 @@ def weights(probabilities: tf.Tensor, table_sizes: tf.Tensor,
   grows (Schaul et al. 2016, section 3.4). P and the table's size N at that time
   are [B]; `correction` is beta. Returns float32 [B], at most 1.
   """
-  expected = tf.cast(probabilities, tf.float64) * tf.cast(
-      table_sizes, tf.float64)
-  factors = expected**-correction
+  factors = (tf.cast(probabilities, tf.float64)
+             * tf.cast(table_sizes, tf.float64))**-correction
   return tf.cast(factors / tf.reduce_max(factors), tf.float32)
 
 

@@ -23,7 +23,6 @@ from impala_tf.runs import video
 from impala_tf.runtime import sizing
 from impala_tf.runtime import stop_signals
 from impala_tf.runtime import waiting
-from impala_tf.storage import files
 from impala_tf.suites import levels as levels_lib
 
 _FIRST_REPORT_SECS = 10.
@@ -235,12 +234,6 @@ class Evaluator:
         address, self._agent.published_variables,
         config_table.table_name(config))
     self._fetcher.wait(poll)
-    rows = metrics.read_rows(output_dir)
-    if rows and rows[0]['frames'] > self._fetcher.frames:
-      path = os.path.join(output_dir, metrics.FILE_NAME)
-      logging.warning('All rows of %s are ahead of the learner, perhaps of '
-                      'another run; they are kept in %s.old', path, path)
-      files.write(f'{path}.old', files.read(path))
     metrics.drop_rows_after(output_dir, self._fetcher.frames)
     rows = metrics.read_rows(output_dir)
     self._evaluated = rows[-1]['updates'] if rows else None

@@ -12,6 +12,7 @@ from typing import Any, Callable, Sequence
 from absl import logging
 import numpy as np
 
+from impala_tf.runtime import child
 from impala_tf.storage import files
 from impala_tf.storage import line_log
 
@@ -96,9 +97,9 @@ def read_rows(run_dir: str) -> list[Row]:
   `run_dir` may also be the path or URL of a file like `metrics.jsonl`. Raises
   UserError if it holds something else.
   """
-  if os.path.isfile(run_dir) or os.path.splitext(run_dir)[1] == '.jsonl':
-    return line_log.parsed(run_dir, files.read(run_dir).splitlines())
-  return RowReader(run_dir).new_rows()
+  is_file = os.path.isfile(run_dir) or os.path.splitext(run_dir)[1] == '.jsonl'
+  path = run_dir if is_file else os.path.join(run_dir, FILE_NAME)
+  return line_log.parsed(path, line_log.open_for_reading(path).new_lines())
 
 
 def points(rows: Sequence[Row], metric: str,
@@ -111,8 +112,14 @@ def points(rows: Sequence[Row], metric: str,
 def drop_rows_after(run_dir: str, frames: int) -> None:
   """Deletes a run's rows beyond `frames`, which a resumed run writes again.
 
-  Raises UserError for a damaged line.
+  If that is all, `metrics.jsonl.old` keeps them. Raises UserError for a damaged
+  line.
   """
   path = os.path.join(run_dir, FILE_NAME)
+  rows = read_rows(run_dir)
+  if rows and rows[0]['frames'] > frames:
+    child.remark(f'all rows of {path} are ahead of the learner (is a '
+                 f'checkpoint missing?); {path}.old keeps them')
+    files.write(f'{path}.old', files.read(path))
   line_log.keep(path, lambda line: line_log.parsed(
       path, [line])[0]['frames'] <= frames)

@@ -35,9 +35,8 @@ def _ended(program: program_lib.Program, were_all_stopped: bool) -> Ended:
     return Ended(code, False, '')
   # A program with a handler reports the signal by its exit code.
   asked = any(code in (-s, 128 + s) for s in stop_signals.STOP_SIGNALS)
-  why = program.complaint() or program.reason()
-  return Ended(code, asked or were_all_stopped,
-               f'{program.how_it_ended()}: {why}')
+  return Ended(code, asked or were_all_stopped, f'{program.how_it_ended()}: '
+               f'{program.complaint() or program.reason()}')
 
 
 # Is called with the name and the end of a program that was started.

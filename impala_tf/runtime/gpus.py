@@ -6,6 +6,7 @@ library only, since CUDA reads its variable as TensorFlow is imported.
 
 from importlib import metadata
 import os
+import re
 import subprocess
 from typing import NamedTuple, Sequence
 
@@ -86,8 +87,8 @@ def _visible(number: int) -> list[str]:
     return [str(i) for i in range(number)]
   names = os.environ[_VISIBLE].split(',')
   # CUDA ends the list at the first that does not exist.
-  bad = [i for i, name in enumerate(names) if name.strip() in ('', '-1')
-         or name.strip().isdecimal() and 0 < number <= int(name)]
+  bad = [i for i, name in enumerate(map(str.strip, names)) if not re.match(
+      r'\d+$|GPU-|MIG', name) or name.isdecimal() and 0 < number <= int(name)]
   return names[:bad[0]] if bad else names
 
 

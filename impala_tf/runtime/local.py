@@ -33,11 +33,6 @@ MALLOC = {'MALLOC_ARENA_MAX': '2',
 PYTHON_MODULE = (sys.executable, '-m')
 
 
-def child_environment() -> dict[str, str]:
-  """Returns the environment variables of child processes."""
-  return {**MALLOC, **os.environ}
-
-
 class LocalProgram(program_lib.Program):
   """A program in a child process; it never waits for room and is never lost.
 
@@ -73,7 +68,7 @@ class LocalProgram(program_lib.Program):
       self._process = subprocess.Popen(
           [*self._launcher, *command], stdin=subprocess.PIPE, stdout=log,
           stderr=log, start_new_session=True, pass_fds=self._keep_open,
-          env={**self._environment, **child_environment(),
+          env={**self._environment, **MALLOC, **os.environ,
                leftovers.VARIABLE: leftovers.added_to_own(self._mark)})
     self.state = State.RUNNING
 

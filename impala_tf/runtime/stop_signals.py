@@ -8,6 +8,7 @@ import time
 from typing import Any, Callable, Iterator
 
 from impala_tf.runtime import leftovers
+from impala_tf.runtime import output
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # One request may arrive twice: `timeout` and Slurm signal a program and then
@@ -51,6 +52,7 @@ class StopSignals:
     self.are_repeated = False  # Whether one more came after a second.
 
   def __enter__(self) -> 'StopSignals':
+    output.never_waits = True  # For a pipe's reader; signals would wait, too.
     if threading.current_thread() is threading.main_thread():
       self._handlers = handle(self._note)
     return self

@@ -1,6 +1,5 @@
 """Waiting for another process, with a deadline and messages to the user."""
 
-import math
 import socket
 import time
 from typing import Callable
@@ -51,8 +50,7 @@ class Waiting:
       raise PeerMissing(
           f'waited {self._limit_secs:g} s for {self._peer}, in vain{because}')
     if self._secs >= self._next_line_secs:
-      limit = ('' if math.isinf(self._limit_secs) else
-               f' of {self._limit_secs:g}')
+      limit = f' of {self._limit_secs:g}'.replace(' of inf', '')
       self._say(f'waiting for {self._peer} ({self._secs:.0f}{limit} s)'
                 f'{because}')
       self._next_line_secs = self._secs + _SAY_SECS

@@ -238,9 +238,11 @@ class Checkpointer:
       paths.append(path)
       if os.path.basename(f'{_spare_of(path)}.index') in there:
         paths.append(_spare_of(path))
+    if self._best:  # It may be all that is left.
+      paths.append(self._best.path)
     restored = restore(self._parts, paths, whole=True, optional=self._optional)
     self._last = restored
-    self._has_spare = restored is not None and restored == _spare_of(restored)
+    self._has_spare = os.path.basename(restored or '').startswith(_SPARE)
     if tidy:
       self._remove_remains(restored)
     return restored
@@ -254,6 +256,8 @@ class Checkpointer:
     """
     new = os.path.join(self._directory, f'{_PREFIX}-{number}')
     try:
+      if not files.is_url(self._run_dir):
+        os.stat(self._run_dir)  # TensorFlow makes a directory that is missing.
       files.make_directory(self._directory)
       if new == self._last:
         self._write(_spare_of(new))

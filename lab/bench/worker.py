@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import time
@@ -68,7 +69,7 @@ class Worker:
     self._name = ' '.join([module, *arguments])
     self._process = subprocess.Popen(
         [sys.executable, '-m', module, *arguments], stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE, text=True, env=local.child_environment())
+        stdout=subprocess.PIPE, text=True, env={**local.MALLOC, **os.environ})
     assert self._process.stdin and self._process.stdout  # They are pipes.
     self._questions = self._process.stdin
     self._answers = self._process.stdout

@@ -224,8 +224,7 @@ def test_mean_squares_are_read_once_and_not_after_others_wrote_there():
   parameter = np.zeros(1, np.float32)
   slot = np.zeros(1, np.float32).view(_Overwritten)
   store_lib.rmsprop(parameter, slot, np.full(1, 2, np.float32), 1., 0.99, 0.1)
-  assert parameter[0] == pytest.approx(-5.345225, abs=1e-6)
-  assert slot[0] == -1
+  assert parameter[0] == pytest.approx(-5.345225, abs=1e-6) and slot[0] == -1
 
 
 @pytest.mark.parametrize('name', ['rmsprop', 'momentum_sgd'])

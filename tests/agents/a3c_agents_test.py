@@ -206,9 +206,8 @@ def test_networks_are_transferred_to_other_actions_of_the_same_kind():
 
 
 def test_moments_of_observations_are_the_same_for_both_networks():
-  config = config_lib.AgentConfig(
-      torso='dense', hidden_size=6, normalise_observations=True)
-  agent = _separate_agent(config)
+  agent = _separate_agent(config_lib.AgentConfig(
+      torso='dense', hidden_size=6, normalise_observations=True))
   arguments = tf.ones([T, B, D]), ()
   env_outputs = _unroll()
   before = agent.unroll(env_outputs, *arguments)

@@ -142,9 +142,8 @@ def test_memory_is_carried_from_call_to_call(use_lstm):
   outputs = [player.act(row) for row in rows]
   over_time = tf.nest.map_structure(lambda *x: tf.stack(x), *rows)
   actions = tf.stack([o.action for o in outputs])
-  expected = agent.unroll(over_time, actions, initial_state)
-  np.testing.assert_allclose(
-      [o.policy_logits for o in outputs], expected.policy_logits, atol=1e-5)
+  np.testing.assert_allclose([o.policy_logits for o in outputs], agent.unroll(
+      over_time, actions, initial_state).policy_logits, atol=1e-5)
 
 
 def _interrupted(function, call):

@@ -223,9 +223,8 @@ def test_memory_action_and_reward_cross_a_lost_life(past):
   after = _unroll(agent, other, other_actions, _state())
   assert np.abs(after[life_loss, 2] - before[life_loss, 2]).max() > 1e-3
   # The agent does not see the discount at all.
-  unseen = _change(env_outputs, discount=((life_loss, 2), 1))
-  np.testing.assert_array_equal(
-      _unroll(agent, unseen, actions, _state()), before)
+  np.testing.assert_array_equal(_unroll(agent, _change(
+      env_outputs, discount=((life_loss, 2), 1)), actions, _state()), before)
 
 
 @pytest.mark.parametrize('reward,same_as,differs_from', [
@@ -291,10 +290,9 @@ def test_instruction_decides_how_the_agent_acts_on_its_observation(use_lstm):
   core_state = _state() if use_lstm else ()
 
   def logits(scale, words):
-    changed = _change(
+    return _unroll(agent, _change(
         env_outputs, observation=(0, scale * env_outputs.observation[0]),
-        instruction=(0, words))
-    return _unroll(agent, changed, actions, core_state)[0]
+        instruction=(0, words)), actions, core_state)[0]
 
   differences = [logits(1, [3, word, 0]) - logits(-1, [3, word, 0])
                  for word in range(1, 20)]

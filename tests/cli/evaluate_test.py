@@ -70,9 +70,8 @@ def test_score_is_recorded_and_no_file_moves_with_the_simulators_directory(
           ('output', 'record', 'video'), names))) == 0
   assert (tmp_path / names[2]).exists()
   monkeypatch.chdir(tmp_path)
-  report = json.loads((tmp_path / names[0]).read_text())
-  assert recorded_results.read(names[1]) == [
-      recorded_results.of_evaluation(str(catch_run), report)]
+  assert recorded_results.read(names[1]) == [recorded_results.of_evaluation(
+      str(catch_run), json.loads((tmp_path / names[0]).read_text()))]
 
 
 def test_environments_that_are_made_slowly_are_counted(

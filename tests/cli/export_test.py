@@ -79,8 +79,7 @@ def test_what_cannot_work_is_refused_and_nothing_is_left(
     run_dir, refused, arguments, words):
   before = sorted(run_dir.rglob('*'))
   line = refused(export.main, *(a.format(run=run_dir) for a in arguments))
-  assert words in line
-  assert sorted(run_dir.rglob('*')) == before
+  assert words in line and sorted(run_dir.rglob('*')) == before
 
 
 @pytest.mark.slow  # Each program is another process.

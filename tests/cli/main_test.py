@@ -52,9 +52,33 @@ def test_what_is_not_there_is_refused_with_the_nearest(
 
 
 def test_program_is_called_as_the_user_has_started_it():
-  ran = programs.run('impala_tf', 'train', '--help',
-                     variables={'IMPALA_TF_SCRIPTS': './launch'})
-  assert ran.stdout.startswith('usage: train.sh [')
+  assert programs.run('impala_tf', 'train', '--help', variables={
+      'IMPALA_TF_SCRIPTS': './launch'}).stdout.startswith('usage: train.sh [')
+
+
+_MINE = """
+import impala_tf
+from impala_tf.algorithms import impala
+impala_tf.register_algorithm('mine', impala.ALGORITHM._replace(
+    loss=lambda *arguments, **options: 1 / 0))
+"""
+
+
+@pytest.mark.slow
+def test_error_in_a_loss_is_shown_in_a_hostile_directory(tmp_path):
+  (tmp_path / 'queue.py').write_text('raise OSError')
+  (tmp_path / 'mine.py').write_text(_MINE)
+  (script := tmp_path / 'bin' / 'impala-tf').parent.mkdir()
+  script.write_text('from impala_tf.cli import main\nmain.main()')
+  ran = programs.run_code(
+      'import os, signal, sys\n'
+      'signal.signal(signal.SIGCHLD, signal.SIG_IGN)\n'
+      'os.execv(sys.executable, [sys.executable, *sys.argv[1:]])',
+      script, 'train', *programs.CATCH, '--run_dir=run', '--import=mine.py',
+      "--gin_binding=ExperimentConfig.algorithm = 'mine'", cwd=tmp_path,
+      variables={'TF_USE_LEGACY_KERAS': '1'})
+  assert 'the learner ended with exit code 1' in ran.stderr
+  assert 'ZeroDivisionError: division by zero' in ran.stderr
 
 
 @pytest.mark.parametrize('line, words', [

@@ -123,6 +123,5 @@ program.end(plot.main())
 
 @pytest.mark.slow
 def test_program_ends_though_nobody_answers():
-  ran = programs.run_code(
-      _BUCKET_THAT_IS_SILENT, 'file:///x', timeout=runs.DEADLINE_SECS)
-  assert 'no answer' in programs.error_line(ran)
+  assert 'no answer' in programs.error_line(programs.run_code(
+      _BUCKET_THAT_IS_SILENT, 'file:///x', timeout=runs.DEADLINE_SECS))

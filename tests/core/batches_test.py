@@ -473,8 +473,7 @@ def test_reader_looks_for_no_batch_in_a_pause_and_says_why_none_comes():
   control = control_lib.LoopControl(on_wait=waits.append)
   assert reader.poll(control) is None
   assert not waits
-  assert reader.poll(control) is None
-  assert waits == ['the replay is away']
+  assert reader.poll(control) is None and waits == ['the replay is away']
 
 
 def test_prioritised_unrolls_have_keys_and_weights_and_new_ones_count_fully():

@@ -239,9 +239,8 @@ def test_update_that_fails_is_not_counted():
     return _squares(agent, unroll)
 
   learner = _learner(loss_fn=loss)
-  for _ in range(10):
-    with pytest.raises(tf.errors.InvalidArgumentError, match='no number'):
-      learner.update(_with_nan(_unroll()))
+  with pytest.raises(tf.errors.InvalidArgumentError, match='no number'):
+    learner.update(_with_nan(_unroll()))
   assert learner.num_updates.numpy() == learner.num_frames.numpy() == 0
 
 

@@ -254,8 +254,7 @@ def test_best_return_is_of_full_windows_and_never_falls(tmp_path):
   assert all('best_episode_return' not in row for row in run.rows[:24])
   best = [row['best_episode_return'] for row in run.rows[24:]]
   assert best[0] == pytest.approx((96 * 9 + 4) / 100)
-  assert set(best) == {best[0]}
-  assert run.rows[-1]['episode_return'] == 1.
+  assert set(best) == {best[0]} and run.rows[-1]['episode_return'] == 1.
   assert float(run.totals.best_return) == best[0]
 
 
@@ -281,12 +280,10 @@ def test_skipped_updates_count_and_leave_the_means_alone(tmp_path):
   run = _Run(tmp_path, [_unroll(returns=[7.])] * 4, row_secs=1e9,
              skipped=(2, 3))
   row, = run.rows
-  assert row['metric'] == (0 + 30) / 2
-  assert row['gradient_norm'] == 1.
+  assert row['metric'] == (0 + 30) / 2 and row['gradient_norm'] == 1.
   assert row['frames'] == 400 and row['updates'] == 4
   assert row['episodes'] == 4  # They were played all the same.
-  assert run.skipped.total == 2
-  assert run.published == [1, 2, 3, 4]
+  assert run.skipped.total == 2 and run.published == [1, 2, 3, 4]
   assert not (tmp_path / skipped_updates.FILE_NAME).exists()
 
 
@@ -295,8 +292,7 @@ def test_run_of_nothing_but_skipped_updates_ends_with_the_batch(tmp_path):
   saved = []
   with pytest.raises(config_lib.UserError, match='3 updates in a row') as error:
     _Run(tmp_path, unrolls, skipped=(1, 2, 4, 5, 6, 7), save=_note(saved))
-  assert skipped_updates.FILE_NAME in str(error.value)
-  assert saved == [6]
+  assert skipped_updates.FILE_NAME in str(error.value) and saved == [6]
   rows = metrics.read_rows(str(tmp_path))
   assert [row['updates'] for row in rows] == [1, 2, 3, 4, 5, 6]
   assert [row['updates'] for row in rows if 'metric' in row] == [3]

@@ -28,9 +28,8 @@ def _read(address):
   """Takes one unroll out of the queue."""
   sample, = reverb.Client(address).sample(
       queue_lib.QUEUE, emit_timesteps=False, unpack_as_table_signature=True)
-  batch = packing.Packing(unrolls.spec()).unpack(
-      [column[np.newaxis] for column in sample.data])
-  return tf.nest.map_structure(lambda t: t.numpy()[0], batch)
+  return tf.nest.map_structure(lambda t: t.numpy()[0], packing.Packing(
+      unrolls.spec()).unpack([column[np.newaxis] for column in sample.data]))
 
 
 def _start_to_flush(writer, full_queue):

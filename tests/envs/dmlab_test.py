@@ -97,8 +97,7 @@ def test_action_of_table_d2_reaches_lab_for_four_frames(lab, action, name):
   for made, expected in zip(lab.labs, (name, 'Forward')):
     (vector, num_steps), = _calls(made, 'step')
     assert vector.dtype == np.intc and vector.flags.c_contiguous
-    assert vector.tolist() == TABLE_D2[expected]
-    assert num_steps == 4
+    assert vector.tolist() == TABLE_D2[expected] and num_steps == 4
 
 
 def test_end_of_an_episode_is_a_termination_and_shows_the_next(lab):
@@ -149,8 +148,7 @@ def test_few_episodes_come_again_in_training_and_never_in_evaluation(lab):
     _play(env, 10 * STEPS_AN_EPISODE)
     seeds[training] = [s for made in lab.labs for s in _seeds(made)]
   assert len(seeds[True]) == len(seeds[False]) == 22
-  assert {*seeds[True]} == {0, 1, 2}
-  assert len({*seeds[False]}) == 22
+  assert {*seeds[True]} == {0, 1, 2} and len({*seeds[False]}) == 22
 
 
 def test_instructions_are_read_only_where_they_are_asked_for(lab):

@@ -63,9 +63,8 @@ def _reference(trainer, tmp_path_factory):
 
 
 def _tensors(run_dir):
-  published = populations.read_published(str(run_dir))
-  reader = tf.train.load_checkpoint(
-      populations.path(str(run_dir), published.checkpoint))
+  reader = tf.train.load_checkpoint(populations.path(
+      str(run_dir), populations.read_published(str(run_dir)).checkpoint))
   return {name: reader.get_tensor(name)
           for name in reader.get_variable_to_shape_map()
           if not name.startswith('_')}

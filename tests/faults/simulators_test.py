@@ -189,8 +189,7 @@ def test_evaluation_closes_all_at_sigterm(home):
         lambda: len(programs.pids(home)) == 3, 'simulators', _START_SECS)
     process.terminate()
     process.communicate()
-  assert process.returncode == 143
-  assert _left(home) == ([], [])
+  assert process.returncode == 143 and _left(home) == ([], [])
 
 
 @pytest.mark.parametrize('level, options, code, words', [

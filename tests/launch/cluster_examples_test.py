@@ -56,19 +56,16 @@ exec sleep 1000
 """
 
 
-def _write_program(path, text):
-  path.parent.mkdir(parents=True, exist_ok=True)
-  path.write_text(text)
-  path.chmod(0o755)
-
-
 @pytest.mark.parametrize('code', [0, 143])
 def test_slurm_script_starts_a_learner_and_its_actors(tmp_path, code):
   for name, text in (
       ('bin/srun', _SRUN), ('bin/scontrol', _SCONTROL),
       ('launch/setup.sh', '#!/bin/bash\ntouch set_up\n'),
       ('launch/role.sh', _ROLE)):
-    _write_program(tmp_path / name, text)
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o755)
   log = tmp_path / 'log'
   log.mkdir()
   config = 'configs/atari/pong.gin'

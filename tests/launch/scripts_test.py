@@ -48,8 +48,7 @@ def _checkout(tmp_path):
     (('--port=6007',), 'RUN_DIR comes before the flag --port=6007')])
 def test_tensorboard_without_run_directory_ends_with_2(arguments, words):
   ran = _run(ROOT / 'launch' / 'tensorboard.sh', *arguments)
-  assert ran.returncode == 2
-  assert len(ran.stderr.splitlines()) == 1
+  assert ran.returncode == 2 and len(ran.stderr.splitlines()) == 1
   assert words in ran.stderr
 
 

@@ -13,9 +13,8 @@ _NOTHING = running_moments.Moments(
 
 def _batch(seed):
   """Makes observations [T, B, F] that differ in place and scale."""
-  rng = np.random.default_rng(seed)
-  return rng.normal([1e5 + seed, -0.3, 40.], [1., 1e-3, 5. + seed],
-                    [T, B, F]).astype(np.float32)
+  return np.random.default_rng(seed).normal([1e5 + seed, -0.3, 40.], [
+      1., 1e-3, 5. + seed], [T, B, F]).astype(np.float32)
 
 
 def _run(batches, num_replicas=1):

@@ -34,11 +34,6 @@ def _row(probs):
   return np.log(probs)[np.newaxis, np.newaxis] + 3.
 
 
-def _random_logits(scale=2.):
-  rng = np.random.default_rng(0)
-  return (rng.normal(scale=scale, size=[7, 4, A]) for _ in range(2))
-
-
 @pytest.mark.parametrize('rho_bar, expected', [
     (1., 0.2938933324510594), (4., 0.006211259999278525), (5., 0.), (9., 0.),
     (None, 0.)])
@@ -50,7 +45,7 @@ def test_divergence_of_proposition_2(rho_bar, expected):
 
 @pytest.mark.parametrize('rho_bar', [.5, 1., 3.])
 def test_divergence_is_from_equation_3_and_never_above_the_behaviours(rho_bar):
-  pi_logits, mu_logits = _random_logits()
+  pi_logits, mu_logits = np.random.default_rng(0).normal(size=[2, 7, 4, A]) * 2
   pi, mu = _softmax(pi_logits), _softmax(mu_logits)
   expected = _implied(pi, mu, rho_bar)
   divergence = trust_region.kl_to_implied(pi_logits, mu_logits, rho_bar)

@@ -57,9 +57,8 @@ def test_parameters_are_copied_whole_and_removed_unless_wanted(run_dir):
     assert file.read() == 'published-1 index'
   populations.publish(run_dir, _PUBLISHED)
   populations.remove_parameters(run_dir, {'copied-3'})
-  left = populations.files.names(populations.path(run_dir))
-  assert left == ['copied-3.data-00000-of-00001', 'copied-3.index',
-                  'published.json']
+  assert populations.files.names(populations.path(run_dir)) == [
+      'copied-3.data-00000-of-00001', 'copied-3.index', 'published.json']
   with pytest.raises(FileNotFoundError):
     populations.copy_parameters(populations.path(run_dir, 'published-1'),
                                 populations.path(run_dir, 'copied-4'))

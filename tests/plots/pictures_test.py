@@ -9,8 +9,7 @@ from impala_tf.plots import pictures
 
 def test_picture_has_its_panels_and_is_written_or_refused(tmp_path):
   figure, axes = pictures.grid(2, 3, width=1, height=1)
-  assert axes.shape == (2, 3)
-  assert figure.get_size_inches().tolist() == [3, 2]
+  assert axes.shape == (2, 3) and figure.get_size_inches().tolist() == [3, 2]
   pictures.save(figure, str(tmp_path / 'x.png'))
   assert imageio.v2.imread(tmp_path / 'x.png').shape[1] == 450
   with pytest.raises(config_lib.UserError, match='choose another --output'):

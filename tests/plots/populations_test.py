@@ -106,8 +106,7 @@ def test_ancestry_goes_back_through_copies_to_the_start():
 
 
 def test_ancestry_ends_where_a_member_was_deleted_or_trained_anew():
-  alone = {'c': _FAMILY['c']}
-  assert populations.ancestry(alone, 'c') == [
+  assert populations.ancestry({'c': _FAMILY['c']}, 'c') == [
       ('c', 0, math.inf, tuple(_FAMILY['c']))]
   copies = {'a': [_event(1, 90, 5., 'b', (1, 50)),
                   _event(2, 180, 2.4, 'gone', (1, 100))], 'b': []}

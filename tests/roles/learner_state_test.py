@@ -39,9 +39,8 @@ def test_parameters_are_taken_and_all_else_is_new(
   parts = saved_parts.Parts(run_dir, seed=2)
   parts.randomise(7)
   learner = parts.learner
-  restored = checkpoint.restore(
-      parts.modules, checkpoint.find(run_dir), whole=False)
-  assert restored.endswith('ckpt-0')
+  assert checkpoint.restore(
+      parts.modules, checkpoint.find(run_dir), whole=False).endswith('ckpt-0')
   saved_parts.assert_equal(learner.agent.variables, loaded.agent.variables)
   assert int(learner.num_frames) == int(learner.num_updates) == 0
   saved_parts.assert_equal(learner.optimizer.mean_squares, slots)

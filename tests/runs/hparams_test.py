@@ -43,9 +43,8 @@ def _read(log_dir):
 
 def _sessions(multiplexer):
   """Returns values and metrics of each session in the HParams dashboard."""
-  provider = data_provider.MultiplexerDataProvider(multiplexer, '')
   context = backend_context.Context(base_plugin.TBContext(
-      data_provider=provider))
+      data_provider=data_provider.MultiplexerDataProvider(multiplexer, '')))
   asking = context_lib.RequestContext()
   experiment = context.experiment_from_metadata(
       asking, '', True, context.hparams_metadata(asking, ''),

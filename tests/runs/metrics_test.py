@@ -48,7 +48,7 @@ def test_reader_follows_and_leaves_a_line_that_is_being_written(tmp_path):
   assert reader.new_rows() == [{'frames': 2}]
 
 
-def test_torn_row_is_dropped_with_later_ones(tmp_path):
+def test_torn_row_is_dropped_with_later_ones(tmp_path, capfd):
   (tmp_path / metrics.FILE_NAME).write_text(
       '{"frames": 10}\n{"frames": 30}\n{"frames": 4')
   copy = tmp_path / 'metrics-1.jsonl'  # As a user might make one.
@@ -56,6 +56,11 @@ def test_torn_row_is_dropped_with_later_ones(tmp_path):
   metrics.drop_rows_after(str(tmp_path), 20)
   assert metrics.read_rows(str(tmp_path)) == [{'frames': 10}]
   assert copy.read_bytes().endswith(b'{"frames": 4')
+  assert metrics.read_rows(str(copy)) == [{'frames': 10}, {'frames': 30}]
+  metrics.drop_rows_after(str(tmp_path), 0)  # All: its checkpoints are lost.
+  assert metrics.read_rows(str(tmp_path)) == []
+  assert (tmp_path / 'metrics.jsonl.old').read_text() == '{"frames": 10}\n'
+  assert capfd.readouterr().err.count('metrics.jsonl.old keeps them') == 1
 
 
 @pytest.mark.parametrize('form', ['{}', 'ram:/{}'])

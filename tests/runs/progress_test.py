@@ -3,6 +3,7 @@
 import builtins
 import json
 import logging
+import sys
 import types
 
 from absl import logging as absl_logging
@@ -109,17 +110,21 @@ def test_rows_that_cannot_be_read_now_are_read_later(tmp_path, capsys):
   assert 'frames' in capsys.readouterr().out
 
 
-@pytest.mark.parametrize('in_process, has_callbacks', [
-    (False, False), (True, False), (False, True)])
+@pytest.mark.parametrize('in_process, has_callbacks, term, is_terminal', [
+    (False, False, 'xterm', True), (True, False, 'xterm', True),
+    (False, True, 'xterm', True), (False, False, 'dumb', True),
+    (False, False, 'xterm', False)])
 def test_terminal_has_a_live_line_unless_it_may_have_a_prompt(
-    in_process, has_callbacks, monkeypatch, capsys):
-  monkeypatch.setenv('FORCE_COLOR', '1')  # As on a terminal.
+    in_process, has_callbacks, term, is_terminal, monkeypatch, capsys):
+  monkeypatch.setenv('FORCE_COLOR', '1')  # Also for files, as in CI.
+  monkeypatch.setenv('TERM', term)
+  monkeypatch.setattr(sys.stdout, 'isatty', lambda: is_terminal)
   with progress.ProgressLine(config_lib.Config(
       experiment=config_lib.ExperimentConfig(in_process=in_process)),
                              has_callbacks=has_callbacks):
     pass
   assert ('starting …' in capsys.readouterr().out) != (
-      in_process or has_callbacks)
+      in_process or has_callbacks or term == 'dumb' or not is_terminal)
 
 
 def test_line_is_printed_anew_every_two_seconds(capsys):

@@ -59,8 +59,7 @@ def test_every_format_has_the_first_episode_only(
     tmp_path, ending, caplog, capfd):
   reader = _film(tmp_path / f'x{ending}', _Environment())
   pictures = [np.asarray(picture)[..., :3] for picture in reader]
-  assert len(pictures) == 9
-  assert pictures[0].shape == (400, 200, 3)
+  assert len(pictures) == 9 and pictures[0].shape == (400, 200, 3)
   brightness = [picture.mean() for picture in pictures]
   np.testing.assert_allclose(brightness, range(10, 100, 10), atol=3)
   assert [p.name for p in tmp_path.iterdir()] == [f'x{ending}']

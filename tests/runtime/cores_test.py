@@ -43,8 +43,7 @@ def test_actors_move_freely_if_cores_do_not_match_them(directories, config):
 def test_each_actor_has_a_core_and_a_second_run_none_until_the_first_ends(
     directories):
   with cores.claim(_config(), directories) as first:
-    assert first == _ALL
-    assert _claimed(directories) == []
+    assert first == _ALL and _claimed(directories) == []
   assert _claimed(directories) == _ALL
 
 

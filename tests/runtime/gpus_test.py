@@ -62,8 +62,8 @@ def test_build_without_cuda_is_named_with_the_remedy(machine, monkeypatch):
 
 @pytest.mark.parametrize('visible, words', [
     ('', 'CUDA_VISIBLE_DEVICES hides all GPUs'), ('-1', 'hides all GPUs'),
-    ('2', 'hides all GPUs'), ('0,-1,1', '1 GPU to'), ('1,2,0', '1 GPU to'),
-    ('0,1', '2 GPUs to')])
+    ('2', 'hides all'), ('NoDevFiles', 'hides all'), ('0,-1,1', '1 GPU to'),
+    ('1,2,0', '1 GPU to'), ('0,1', '2 GPUs to')])
 def test_hidden_gpus_do_not_count(machine, monkeypatch, visible, words):
   machine(_H100, _H100)
   monkeypatch.setenv('CUDA_VISIBLE_DEVICES', visible)
@@ -74,7 +74,7 @@ def test_hidden_gpus_do_not_count(machine, monkeypatch, visible, words):
 
 
 @pytest.mark.parametrize('visible, taken', [
-    (None, ['0', '1']), ('1,2,0', ['1', '2']), ('GPU-7,A', ['GPU-7', 'A'])])
+    (None, ['0', '1']), ('1,2,0', ['1', '2']), ('GPU-7,MIG', ['GPU-7', 'MIG'])])
 def test_learners_of_a_machine_get_a_gpu_each(
     machine, monkeypatch, visible, taken):
   machine(_H100, _H100, _H100)

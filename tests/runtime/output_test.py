@@ -53,6 +53,15 @@ def test_program_goes_on_though_nobody_can_read(open_output, words):
   assert (process.returncode, errors) == (0, f'{words}done True\n')
 
 
+def test_program_that_must_not_wait_goes_on_though_nobody_reads():
+  reader, writer = os.pipe()  # It is full after 64 KiB.
+  with open(reader, 'rb'), open(writer, 'wb') as full, programs.running(
+      '-c', _CODE.replace('  for', '  output.never_waits = True\n  for'),
+      stdout=full) as process:
+    assert process.communicate(timeout=programs.DEADLINE_SECS) == (
+        None, 'done True\n')
+
+
 def test_program_goes_on_if_errors_cannot_be_written_either():
   with open('/dev/full', 'wb') as full:
     with programs.running('-c', _CODE, stdout=full, stderr=full) as process:

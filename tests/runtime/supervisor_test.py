@@ -129,9 +129,8 @@ def supervise(tmp_path):
           [_CHILD + actor, str(tmp_path), 'actor'], num_actors,
           evaluator and [_CHILD + evaluator, str(tmp_path), 'evaluator'],
           str(tmp_path / 'logs'), max_restarts, restart_window_secs]
-      process = stack.enter_context(programs.running(
-          '-c', _SUPERVISOR, json.dumps(arguments), **options))
-      return _Run(tmp_path, process)
+      return _Run(tmp_path, stack.enter_context(programs.running(
+          '-c', _SUPERVISOR, json.dumps(arguments), **options)))
 
     yield start
 

@@ -190,10 +190,20 @@ def test_failed_save_is_an_error_and_leaves_the_others(saved, tmp_path, size):
   assert saved_parts.Parts(tmp_path).checkpointer.restore().endswith('ckpt-21')
 
 
+def test_run_that_was_moved_gets_no_second_directory(tmp_path):
+  (run_dir := tmp_path / 'old').mkdir()
+  parts = saved_parts.Parts(run_dir)
+  parts.checkpointer.save(1)
+  run_dir.rename(tmp_path / 'new')
+  with pytest.raises(OSError, match='2 could not be written .* No such file'):
+    parts.checkpointer.save(2)
+  assert not run_dir.exists()
+
+
 @pytest.mark.parametrize('name', [
     'lr=[0.001]', 'a*?\\b', 'a: größe %d {x} $HOME', 'x' * 250])
 def test_any_directory_is_taken_as_it_is(tmp_path, name):
-  run_dir = tmp_path / name
+  (run_dir := tmp_path / name).mkdir()
   parts = saved_parts.Parts(run_dir, keep=1)
   for number in 1, 2, 2, 3:
     values = parts.randomise(number)
@@ -213,6 +223,7 @@ def test_any_directory_is_taken_as_it_is(tmp_path, name):
 def test_neighbours_that_a_pattern_would_match_are_left_alone(tmp_path):
   names = []
   for name in 'try1', 'try[1]':
+    (tmp_path / name).mkdir()
     parts = saved_parts.Parts(tmp_path / name, keep=1)
     for number in 1, 2, 3:
       parts.checkpointer.save(number)
@@ -269,6 +280,9 @@ def test_best_stays_until_there_is_a_better_though_the_newest_go_on(tmp_path):
   parts.checkpointer.save(9, 6.)
   best, = checkpoint.find(str(tmp_path), 'best')
   saved_parts.assert_equal(_restored(best), better)
+  for path in (tmp_path / 'checkpoints').glob('ckpt-*.index'):
+    path.unlink()  # The best is all that is left.
+  _check_restored(tmp_path, 'best-9', better).checkpointer.save(10)
 
 
 def test_best_of_a_score_that_is_not_finite_is_replaced(tmp_path):
