@@ -77,7 +77,7 @@ def _refuse_another(run_dir: str, description: dict[str, Any]) -> None:
     raise
   except (OSError, ValueError, KeyError, TypeError):
     return  # There is none, or it is damaged; it will be written again.
-  if not checkpoint.newest_first(run_dir):
+  if not (checkpoint.newest_first(run_dir) or checkpoint.find_best(run_dir)):
     return
   changes = [f'{name} {old.get(name)!r} and not {value!r}'
              for name, value in {**description, **description['config']}.items()

@@ -16,7 +16,6 @@ import impala_tf
 from impala_tf.runtime import output
 from impala_tf.runtime import proxies
 from impala_tf.runtime import wording
-from impala_tf.storage import shipped
 
 # Each is a module of this package, with its own --help.
 VERBS = {
@@ -67,8 +66,8 @@ def main() -> None:
   sys.excepthook = _show_all_but_interrupts
   logging.raiseExceptions = False  # Reverb logs after the log has ended.
   signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # Ignored, it hides exit codes.
-  if sys.path[0] != str(shipped.ROOT):  # Children take no queue.py of a user's.
-    os.environ.setdefault('PYTHONSAFEPATH', '1')
+  if sys.modules['__main__'].__spec__ is None:  # Not by `python -m`.
+    os.environ.setdefault('PYTHONSAFEPATH', '1')  # No queue.py of a user's.
   proxies.bypass_everywhere()
   # Here, since Ctrl-C may come while they are imported.
   from impala_tf.cli import command_line

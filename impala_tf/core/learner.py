@@ -211,7 +211,7 @@ class Learner:
 
   def _run(self, unroll: types.Unroll, num_frames: int
            ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-    """Runs the step in every replica, reduces metrics, counts what worked.
+    """Runs the step in every replica, reduces metrics, then counts the update.
 
     Returns the metrics as one tensor, float32 [K], since on Python 3.11
     TensorFlow leaks 16 bytes of each; tracing stores their names. Then come the

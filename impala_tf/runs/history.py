@@ -60,8 +60,7 @@ def _commit() -> str:
       return subprocess.run(
           ['git', '-C', shipped.ROOT, 'describe', '--always', '--dirty',
            '--exclude=*'], capture_output=True, text=True, check=True,
-          timeout=10, env={name: value for name, value in os.environ.items()
-                           if not name.startswith('GIT_')}).stdout.strip()
+          timeout=10).stdout.strip()
     except (OSError, subprocess.SubprocessError):
       pass  # No git here, or another user's clone.
   return impala_tf.__version__

@@ -97,9 +97,9 @@ def read_rows(run_dir: str) -> list[Row]:
   `run_dir` may also be the path or URL of a file like `metrics.jsonl`. Raises
   UserError if it holds something else.
   """
-  is_file = os.path.isfile(run_dir) or os.path.splitext(run_dir)[1] == '.jsonl'
-  path = run_dir if is_file else os.path.join(run_dir, FILE_NAME)
-  return line_log.parsed(path, line_log.open_for_reading(path).new_lines())
+  if os.path.isfile(run_dir) or os.path.splitext(run_dir)[1] == '.jsonl':
+    return line_log.parsed(run_dir, files.read(run_dir).splitlines())
+  return RowReader(run_dir).new_rows()
 
 
 def points(rows: Sequence[Row], metric: str,
@@ -112,14 +112,16 @@ def points(rows: Sequence[Row], metric: str,
 def drop_rows_after(run_dir: str, frames: int) -> None:
   """Deletes a run's rows beyond `frames`, which a resumed run writes again.
 
-  If that is all, `metrics.jsonl.old` keeps them. Raises UserError for a damaged
-  line.
+  If these are most, `metrics.jsonl.old` keeps all. Raises UserError for a
+  damaged line.
   """
   path = os.path.join(run_dir, FILE_NAME)
-  rows = read_rows(run_dir)
-  if rows and rows[0]['frames'] > frames:
-    child.remark(f'all rows of {path} are ahead of the learner (is a '
-                 f'checkpoint missing?); {path}.old keeps them')
-    files.write(f'{path}.old', files.read(path))
+  old = f'{path}.old'
+  ahead = [row['frames'] > frames for row in read_rows(run_dir)]
+  if 2 * sum(ahead) > len(ahead):
+    child.remark(f'{sum(ahead)} of {len(ahead)} rows of {path} are ahead of '
+                 f'the learner; {old} keeps all')
+    files.write(old, b''.join(
+        map(files.read, filter(files.exists, (old, path)))))
   line_log.keep(path, lambda line: line_log.parsed(
       path, [line])[0]['frames'] <= frames)

@@ -85,10 +85,9 @@ class ProgressLine:
     self._newest: metrics.Row = {}
     self._console = rich.console.Console(highlight=False)
     self._live = None
-    # FORCE_COLOR makes a terminal of files, too.
-    if self._console.is_terminal and self._console.file.isatty() and not (
-        self._console.is_dumb_terminal or has_callbacks or
-        config.experiment.in_process):
+    # FORCE_COLOR makes files interactive, too.
+    if self._console.is_interactive and self._console.file.isatty() and not (
+        has_callbacks or config.experiment.in_process):
       self._live = rich.live.Live('starting …', console=self._console,
                                   auto_refresh=False)
 

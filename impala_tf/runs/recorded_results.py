@@ -124,6 +124,5 @@ def add(path: str, result: Result) -> None:
       directory = os.open(os.path.dirname(path) or '.', os.O_RDONLY)
       stack.callback(os.close, directory)
       fcntl.flock(directory, fcntl.LOCK_EX)
-    others = [r for r in read(path) if agent(r) != agent(result)]
-    files.write(path, results_lib.as_csv(
-        [Result._fields, *others, result]).encode())
+    files.write(path, results_lib.as_csv([Result._fields, *[
+        r for r in read(path) if agent(r) != agent(result)], result]).encode())

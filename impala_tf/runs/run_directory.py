@@ -264,8 +264,8 @@ def _checkpoints(path: str) -> list[str]:
 
 def newest_checkpoint(path: str) -> int | None:
   """Returns the number of updates of a run's newest checkpoint, or None."""
-  return next((int(name[len('ckpt-'):]) for name in _checkpoints(path)
-               if name.startswith('ckpt-')), None)
+  return next((int(name.rpartition('-')[2]) for name in _checkpoints(path)),
+              None)
 
 
 def describe_stop(path: str, again: str) -> str:

@@ -5,6 +5,7 @@ on a disk has gone; the work goes on. Standard library only.
 """
 
 import contextlib
+import errno
 import io
 import os
 import pathlib
@@ -14,19 +15,24 @@ from typing import Iterator
 
 _STDOUT, _STDERR = 1, 2
 
-never_waits = False  # Whether lines are dropped while a pipe is full.
+waits_for_ever = True  # For the reader of a pipe that is full.
+_PATIENCE_MS = 2000  # Else, before lines are dropped until there is room.
 
 
 class _Lossy(io.FileIO):
   """A file whose writes never fail: data that cannot be written is dropped."""
+  _patience_ms = _PATIENCE_MS
   _has_failed = False
 
   def write(self, data) -> int:
-    if never_waits:
-      data = data[:select.PIPE_BUF]  # Of more a part might wait.
-      if not select.select((), (self,), (), 0)[1]:
-        return len(data)
     try:
+      if not waits_for_ever:
+        data = data[:select.PIPE_BUF]  # A larger write could block half-way.
+        room = select.poll()
+        room.register(self, select.POLLOUT)
+        self._patience_ms = _PATIENCE_MS * bool(room.poll(self._patience_ms))
+        if not self._patience_ms:
+          raise OSError(errno.EAGAIN, 'its reader has stopped')
       written = super().write(data)
     except OSError as error:
       if not self._has_failed and self.fileno() == _STDOUT:

@@ -111,9 +111,8 @@ def _envs(config: config_lib.Config, num_processes: int) -> _Size:
     number = max(_MIN_ENVS, min(most, wanted))
   num_levels = len(levels_lib.expand(config.environment.level))
   number = _shared_evenly(number, num_processes, num_levels, most)
-  unrolls = wording.counted(num_unrolls, 'new unroll')
-  reason = (f'{_MIN_ENVS} to {most}, such that about {_BATCHES_IN_PLAY} '
-            f'batches of {unrolls} are in play')
+  reason = (f'{_MIN_ENVS} to {most}, such that about {_BATCHES_IN_PLAY} batches'
+            f' of {wording.counted(num_unrolls, "new unroll")} are in play')
   if num_levels > 1:
     reason += f', and that {num_levels} levels have equal shares'
   return _Size(max(number, actor.env_processes or 0), reason)

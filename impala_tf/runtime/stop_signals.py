@@ -52,7 +52,7 @@ class StopSignals:
     self.are_repeated = False  # Whether one more came after a second.
 
   def __enter__(self) -> 'StopSignals':
-    output.never_waits = True  # For a pipe's reader; signals would wait, too.
+    output.waits_for_ever = False  # A write would hold up signals.
     if threading.current_thread() is threading.main_thread():
       self._handlers = handle(self._note)
     return self

@@ -228,7 +228,7 @@ class Checkpointer:
     self._has_spare = False
 
   def restore(self, tidy: bool = True) -> str | None:
-    """Restores the newest whole checkpoint; see `restore` of this module.
+    """Restores the newest whole checkpoint, or the best if no other is there.
 
     `tidy` removes the remains of a process that was killed while it wrote.
     """
@@ -238,7 +238,7 @@ class Checkpointer:
       paths.append(path)
       if os.path.basename(f'{_spare_of(path)}.index') in there:
         paths.append(_spare_of(path))
-    if self._best:  # It may be all that is left.
+    if self._best and not paths:  # It is all that is left.
       paths.append(self._best.path)
     restored = restore(self._parts, paths, whole=True, optional=self._optional)
     self._last = restored
@@ -256,8 +256,6 @@ class Checkpointer:
     """
     new = os.path.join(self._directory, f'{_PREFIX}-{number}')
     try:
-      if not files.is_url(self._run_dir):
-        os.stat(self._run_dir)  # TensorFlow makes a directory that is missing.
       files.make_directory(self._directory)
       if new == self._last:
         self._write(_spare_of(new))

@@ -44,8 +44,9 @@ def test_one_table_is_read_back_into_a_server_with_others(tmp_path):
     _server(tmp_path, _table('kept', 2), _table('renamed'))
   saved_tables.keep_only(str(tmp_path), 'kept')
   saved_tables.keep_only(str(tmp_path), 'kept')  # Nothing more to do.
-  infos = _server(tmp_path, _table('kept', 2), _table('renamed'), _table(
-      'other', 7, max_size=9)).localhost_client().server_info()
+  server = _server(tmp_path, _table('kept', 2), _table('renamed'),
+                   _table('other', 7, max_size=9))
+  infos = server.localhost_client().server_info()
   assert infos['kept'].current_size == 5
   assert infos['renamed'].current_size == infos['other'].current_size == 0
   assert infos['other'].max_size == 9

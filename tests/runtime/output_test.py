@@ -56,10 +56,10 @@ def test_program_goes_on_though_nobody_can_read(open_output, words):
 def test_program_that_must_not_wait_goes_on_though_nobody_reads():
   reader, writer = os.pipe()  # It is full after 64 KiB.
   with open(reader, 'rb'), open(writer, 'wb') as full, programs.running(
-      '-c', _CODE.replace('  for', '  output.never_waits = True\n  for'),
+      '-c', _CODE.replace('  for', '  output.waits_for_ever = False\n  for'),
       stdout=full) as process:
     assert process.communicate(timeout=programs.DEADLINE_SECS) == (
-        None, 'done True\n')
+        None, f'{_LOST.format("its reader has stopped")}done True\n')
 
 
 def test_program_goes_on_if_errors_cannot_be_written_either():

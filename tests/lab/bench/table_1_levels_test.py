@@ -42,7 +42,7 @@ def test_restarts_take_twenty_times_as_much_of_a_core(monkeypatch):
   env = _make('timed/slow_restarts', 4, 7)
   clock = itertools.count()  # A millisecond passes with each look at it.
   monkeypatch.setattr(time, 'thread_time', lambda: next(clock) * 1e-3)
-  num_last = sum(np.sum(env.step(np.zeros(4, np.int32)).discount == 0)
-                 for _ in range(100))
-  assert 0 < num_last < 25  # 8 on average.
-  assert 0 <= next(clock) - (400 + 19 * num_last) < 300
+  rows = [env.step(np.zeros(4, np.int32)) for _ in range(100)]
+  num_last = sum(np.sum(row.discount == 0) for row in rows)
+  assert num_last == sum(np.sum(row.step_type == 0) for row in rows) > 3
+  assert 100 <= next(clock) - (400 + 19 * num_last) <= 200
