@@ -67,7 +67,7 @@ def returning_exit_code(main: Callable[[], int | None]) -> Callable[[], int]:
 
 def end(exit_code: int, at_once: bool = False) -> None:
   """Exits the process; `at_once` skips the exit handlers of libraries."""
-  if at_once or files.were_urls_opened():
+  if at_once or files.opened:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(exit_code)

@@ -148,5 +148,5 @@ def make_publisher(config: config_lib.Config, address: str,
       learner.num_updates, learner.num_frames))
   return weights.Publisher(
       weights.make_snapshot(learner.agent.published_variables),
-      lambda later: frames + (later - version) * frames_per_update,
+      weights.frames_from(version, frames, frames_per_update),
       destinations, is_late)

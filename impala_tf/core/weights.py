@@ -66,6 +66,12 @@ def make_snapshot(variables: Sequence[tf.Variable]) -> Callable[[], np.ndarray]:
   return lambda: flatten().numpy()
 
 
+def frames_from(version: int, frames: int, frames_per_update: int
+                ) -> Callable[[int], int]:
+  """Returns a function that converts a later version to environment frames."""
+  return lambda later: frames + (later - version) * frames_per_update
+
+
 class Publisher:
   """A callback that publishes parameters; threads may share `publish`."""
 

@@ -24,7 +24,9 @@ _URL = re.compile(r'\w[\w+.-]*://')
 _PATTERN = re.compile(r'[*?[\\]')  # What makes a path one, for TensorFlow.
 _REMEDY = 'check its name, the network, and what this machine may do there'
 _OF_THIS_MACHINE = ('file', 'ram')
-_opened: set[str] = set()  # Schemes.
+# Schemes of URLs that were opened. Some of TensorFlow's libraries for them, and
+# threads that wait for an answer, abort a process that ends in order.
+opened: set[str] = set()
 # Some of TensorFlow's file functions, for paths and without TensorFlow.
 _DISK = types.SimpleNamespace(
     GFile=open, exists=os.path.exists, listdir=os.listdir,
@@ -111,7 +113,7 @@ def _check_scheme(url: str) -> None:
           f'TensorFlow here opens {known} and paths, but not {_scheme(url)}://;'
           ' install tensorflow-io (docs/cluster.md), or mount the store and '
           'give its path')
-  _opened.add(_scheme(url))
+  opened.add(_scheme(url))
 
 
 @contextlib.contextmanager
@@ -134,15 +136,6 @@ def _gfile(path: str) -> Iterator[Any]:
 def one_line(error: BaseException, max_characters: int | None = 300) -> str:
   """Returns an error's message on one line, cut to `max_characters`, if any."""
   return ' '.join(str(error).split())[:max_characters]
-
-
-def were_urls_opened() -> bool:
-  """Returns whether a URL was opened, so that the process must exit at once.
-
-  Some libraries of TensorFlow for URLs, and threads that wait for an answer,
-  abort a process that ends in order.
-  """
-  return bool(_opened)
 
 
 def reach(url: str, secs: float) -> None:
