@@ -303,13 +303,13 @@ if ! is_ready; then
     say 'run launch/setup.sh to have --help list all flags'
     exit
   fi
+  [[ -w "$ROOT/constraints.txt" ]] || give_up "$ROOT/.venv is missing, old or" \
+    "not readable, and $ROOT cannot be written; ask its owner to run" \
+    'launch/setup.sh, or make a clone of your own'
   # One at a time. The lock is on a file that stays, as .venv does not, and is
   # closed at the end, or a training run would hold it to its own; and nothing
   # runs in a subshell, which would go on where this script is killed.
   # Open for writing, too, or NFS refuses to lock it.
-  [[ -w "$ROOT/constraints.txt" ]] || give_up "$ROOT/.venv is missing, old or" \
-    "not readable, and $ROOT cannot be written; ask its owner to run" \
-    'launch/setup.sh, or make a clone of your own'
   exec 9<> "$ROOT/constraints.txt"
   flock --nonblock 9 || { say 'waiting for another set-up'; flock 9; }
   is_ready || install "$stamp" 9>&-

@@ -182,10 +182,9 @@ def _changed(path: str, config: config_lib.Config) -> Iterator[None]:
   if not changes:
     yield
     return
-  checkpoints, newest = _checkpoints(path), newest_checkpoint(path)
+  checkpoints = _checkpoints(path)
   with _writing(path):
-    history.add(path, changed=changes,
-                checkpoint=None if newest is None else f'ckpt-{newest}')
+    history.add(path, changed=changes, checkpoint=next(iter(checkpoints), None))
     _write_config(path, config)
   print(f'New config (see {history.path(path)}): {", ".join(changes)}',
         flush=True)
@@ -254,16 +253,16 @@ def has_learned(path: str) -> bool:
 
 
 def _checkpoints(path: str) -> list[str]:
-  """Lists the names of a run's checkpoints, the newest first."""
+  """Lists names of a run's checkpoints, the newest first, the best one last."""
   # `storage.checkpoint` imports TensorFlow, which takes seconds.
   found = [re.fullmatch(r'((?:ckpt|best)-(\d+))\.index', name)
            for name in files.names(os.path.join(path, 'checkpoints'))]
-  return [match[1] for match in sorted(
-      filter(None, found), key=lambda match: int(match[2]), reverse=True)]
+  return [match[1] for match in sorted(filter(None, found), key=lambda match: (
+      match[1].startswith('ckpt'), int(match[2])), reverse=True)]
 
 
 def newest_checkpoint(path: str) -> int | None:
-  """Returns the number of updates of a run's newest checkpoint, or None."""
+  """Returns the updates of the checkpoint that a run resumes from, or None."""
   return next((int(name.rpartition('-')[2]) for name in _checkpoints(path)),
               None)
 

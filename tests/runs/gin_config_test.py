@@ -40,10 +40,8 @@ def test_file_may_include_others_and_bindings_have_the_last_word(
                                   'config.ActorConfig.num_envs=9',
                                   ' ExperimentConfig.seed = 1_0'])
   assert config.environment.level == 'catch'
-  assert config.learner.batch_size == 7
-  assert config.learner.unroll_length == 8
-  assert config.actor.num_envs == 9
-  assert config.experiment.seed == 10
+  assert config.learner.batch_size == 7 and config.learner.unroll_length == 8
+  assert config.actor.num_envs == 9 and config.experiment.seed == 10
   assert gin_config.load('configs/catch.gin').learner.batch_size == 32
   (tmp_path / 'my.gin').write_text(text, 'utf-8-sig')  # As Windows may.
   assert gin_config.load(str(tmp_path / 'my.gin')).learner.batch_size == 7

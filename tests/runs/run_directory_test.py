@@ -171,6 +171,14 @@ def _learn(path, *numbers):
     (path / 'checkpoints' / f'ckpt-{number}.index').touch()
 
 
+def test_the_best_checkpoint_counts_if_no_other_is_left(tmp_path):
+  _learn(tmp_path, 8)
+  (tmp_path / 'checkpoints' / 'best-1000.index').touch()
+  assert run_directory.newest_checkpoint(str(tmp_path)) == 8
+  (tmp_path / 'checkpoints' / 'ckpt-8.index').unlink()
+  assert run_directory.newest_checkpoint(str(tmp_path)) == 1000
+
+
 @pytest.mark.parametrize('has_learned', [False, True])
 def test_changes_that_the_learner_refuses_are_taken_back(tmp_path, has_learned):
   with run_directory.claim(str(tmp_path), CONFIG):
